@@ -4,7 +4,7 @@
 //!
 //! SQLite runs on the calling thread: the command does nothing else meanwhile.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -13,11 +13,10 @@ use rusqlite::{Connection, Row, params};
 use taskqueue_core::definition::routes_of;
 use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::scheduling::Dependencies;
 use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::task::{Status, Task};
+use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::transaction::{Queue, QueueKey, TaskKey, Transaction};
 use taskqueue_store::transfer::{
@@ -42,7 +41,6 @@ pub struct SqliteTransfer {
     connection: Connection,
     ownership: Ownership,
     queues: BTreeMap<QueueKey, QueueName>,
-    keys: HashMap<QueueName, QueueKey>,
 }
 
 impl SqliteTransfer {
@@ -69,12 +67,8 @@ impl SqliteTransfer {
         connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(failed)?;
         connection.execute_batch(begin).map_err(failed)?;
         ownership.watch_log()?;
-        let (queues, keys) = load_queues(&connection).map_err(failed)?;
-        Ok(Self { connection, ownership, queues, keys })
-    }
-
-    fn key(&self, queue: &QueueName) -> StoreResult<QueueKey> {
-        self.keys.get(queue).copied().ok_or(StoreError::Unavailable)
+        let queues = load_queues(&connection).map_err(failed)?;
+        Ok(Self { connection, ownership, queues })
     }
 
     /// Writes through a transaction of the writer, with a claim index that is not used.
@@ -86,22 +80,16 @@ impl SqliteTransfer {
     }
 
     fn add_task(&self, tx: &mut SqliteTransaction<'_>, copied: &TransferredTask) -> StoreResult<()> {
-        let task = &copied.task;
-        let queue = self.key(&task.queue)?;
+        let (queue, task) = (copied.queue, &copied.task);
         let Some(key) = tx.insert_task(queue, task, &copied.identity)? else {
             return Err(StoreError::Broken("a task was copied twice"));
         };
-        tx.save_change(queue, key, &task.head(), &history(task))?;
+        tx.save_change(queue, key, &task.head(), &copied.history())?;
         for run_id in &copied.past_runs {
             execute(&self.connection, &sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()])
                 .doing("copying past runs")?;
         }
-        let dependencies = task.definition.scheduling.dependencies.as_slice();
-        if copied.noted.len() != dependencies.len() {
-            return Err(StoreError::Broken("a task was copied without what is noted of its dependencies"));
-        }
-        let noted: Vec<_> = dependencies.iter().copied().zip(copied.noted.iter().copied()).collect();
-        tx.replace_dependencies(queue, key, &Dependencies::default(), &noted)?;
+        tx.replace_dependencies(queue, key, &Dependencies::default(), &copied.dependencies()?)?;
         match &copied.output {
             Some(output) => OutputWriter { file: &tx.file, key }.add(output),
             None => Ok(()),
@@ -136,24 +124,8 @@ impl SqliteTransfer {
     }
 }
 
-/// All queues by key and by name.
-type Queues = (BTreeMap<QueueKey, QueueName>, HashMap<QueueName, QueueKey>);
-
-fn load_queues(connection: &Connection) -> rusqlite::Result<Queues> {
-    let queues = all_rows(connection, &sql::LOAD_QUEUES, [], rows::queue)?.into_iter().flatten();
-    Ok(queues.map(|(key, name)| ((key, name.clone()), (name, key))).unzip())
-}
-
-/// The state of a task as one change since its creation.
-fn history(task: &Task) -> Change {
-    let outcome = &task.outcome;
-    Change {
-        lifecycle: task.lifecycle.clone(),
-        result: Some(outcome.result.clone()).filter(|result| !result.is_empty_object()),
-        last_error: ErrorChange::to(outcome.last_error.as_ref()),
-        last_run: LastRunChange::to(outcome.last_run.as_ref()),
-        progress: ProgressChange::to(outcome.progress.as_ref()),
-    }
+fn load_queues(connection: &Connection) -> rusqlite::Result<BTreeMap<QueueKey, QueueName>> {
+    Ok(all_rows(connection, &sql::LOAD_QUEUES, [], rows::queue)?.into_iter().flatten().collect())
 }
 
 #[async_trait(?Send)]
@@ -173,8 +145,8 @@ impl Source for SqliteTransfer {
             let past_runs = all_rows(&self.connection, &sql::LIST_PAST_RUNS, [key.0], rows::run_id)?;
             let output = transferred_output(&self.connection, key)?;
             bytes += rows::bytes(row)? + output.as_ref().map_or(0, TransferredOutput::byte_count);
-            let copied = TransferredTask::new(task, rows::identity(row)?, past_runs, output);
-            chunk.tasks.push(copied.with_noted(noted));
+            let copied = TransferredTask::new(queue_key, task, rows::identity(row)?, past_runs);
+            chunk.tasks.push(TransferredTask { output, noted, ..copied });
             chunk.last_key = Some(key.0);
             let full = chunk.tasks.len() >= CHUNK_TASKS || bytes >= CHUNK_BYTES;
             Ok(if full { ControlFlow::Break(()) } else { CONTINUE })
@@ -184,20 +156,18 @@ impl Source for SqliteTransfer {
         Ok(chunk)
     }
 
-    async fn settings(&mut self, queue: &QueueName) -> StoreResult<Option<QueueSettings>> {
-        let key = self.key(queue)?;
-        first_row(&self.connection, &sql::LOAD_SETTINGS, [key.0], rows::settings).doing("reading settings")
+    async fn settings(&mut self, queue: QueueKey) -> StoreResult<Option<QueueSettings>> {
+        first_row(&self.connection, &sql::LOAD_SETTINGS, [queue.0], rows::settings).doing("reading settings")
     }
 
-    async fn unsettled(&mut self, queue: &QueueName) -> StoreResult<Vec<TaskId>> {
-        all_rows(&self.connection, &sql::LIST_UNSETTLED, [self.key(queue)?.0], rows::dependency)
-            .doing("reading dependencies")
+    async fn unsettled(&mut self, queue: QueueKey) -> StoreResult<Vec<TaskId>> {
+        all_rows(&self.connection, &sql::LIST_UNSETTLED, [queue.0], rows::dependency).doing("reading dependencies")
     }
 
-    async fn observations(&mut self, queue: &QueueName) -> StoreResult<Vec<Observation>> {
-        let (key, expired_too, first) = (self.key(queue)?, i64::MIN, "");
-        let read = |row: &Row<'_>| rows::observation(row, queue);
-        all_rows(&self.connection, &sql::LIST_OBSERVATIONS, params![key.0, expired_too, first], read)
+    async fn observations(&mut self, queue: Queue<'_>) -> StoreResult<Vec<Observation>> {
+        let (expired_too, first) = (i64::MIN, "");
+        let read = |row: &Row<'_>| rows::observation(row, queue.name);
+        all_rows(&self.connection, &sql::LIST_OBSERVATIONS, params![queue.key.0, expired_too, first], read)
             .doing("reading observations")
     }
 
@@ -252,7 +222,7 @@ impl Target for SqliteTransfer {
         for (key, name) in queues {
             execute(&self.connection, &sql::TRANSFER_QUEUE, params![key.0, name.as_str()]).doing("copying queues")?;
         }
-        (self.queues, self.keys) = load_queues(&self.connection).doing("copying queues")?;
+        self.queues = load_queues(&self.connection).doing("copying queues")?;
         Ok(())
     }
 
@@ -260,22 +230,16 @@ impl Target for SqliteTransfer {
         self.write(|tx| tasks.iter().try_for_each(|task| self.add_task(tx, task)))
     }
 
-    async fn add_settings(&mut self, name: &QueueName, settings: &QueueSettings) -> StoreResult<()> {
-        let key = self.key(name)?;
-        self.write(|tx| tx.save_settings(Queue { key, name }, settings))
+    async fn add_settings(&mut self, queue: Queue<'_>, settings: &QueueSettings) -> StoreResult<()> {
+        self.write(|tx| tx.save_settings(queue, settings))
     }
 
-    async fn add_unsettled(&mut self, queue: &QueueName, ids: &[TaskId]) -> StoreResult<()> {
-        let key = self.key(queue)?;
-        self.write(|tx| ids.iter().try_for_each(|id| tx.leave_unsettled(key, *id)))
+    async fn add_unsettled(&mut self, queue: QueueKey, ids: &[TaskId]) -> StoreResult<()> {
+        self.write(|tx| ids.iter().try_for_each(|id| tx.leave_unsettled(queue, *id)))
     }
 
-    async fn add_observations(&mut self, observations: &[Observation]) -> StoreResult<()> {
-        self.write(|tx| {
-            observations.iter().try_for_each(|observation| {
-                tx.save_observation(self.key(&observation.queue)?, observation.id, Some(observation))
-            })
-        })
+    async fn add_observations(&mut self, queue: QueueKey, observations: &[Observation]) -> StoreResult<()> {
+        self.write(|tx| observations.iter().try_for_each(|one| tx.save_observation(queue, one.id, Some(one))))
     }
 
     async fn clear_deleted_runs(&mut self) -> StoreResult<()> {

@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use taskqueue_core::definition::Identity;
 use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
+use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange, ProgressChange};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::output::KeptOutput;
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 
-use crate::transaction::QueueKey;
+use crate::transaction::{Queue, QueueKey};
 use crate::{StoreError, StoreResult};
 
 /// Tasks in memory at a time.
@@ -27,6 +28,8 @@ pub const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 /// target continues with larger ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferredTask {
+    /// Its queue, which has the same key in source and target.
+    pub queue: QueueKey,
     /// The task, with its active and its latest finished run.
     pub task: Task,
     pub identity: Identity,
@@ -52,17 +55,33 @@ impl TransferredOutput {
 }
 
 impl TransferredTask {
-    /// `runs` may contain those of the lifecycle.
-    pub fn new(task: Task, identity: Identity, mut runs: Vec<RunId>, output: Option<TransferredOutput>) -> Self {
+    /// A task without output and dependencies. `runs` may contain those of the lifecycle.
+    pub fn new(queue: QueueKey, task: Task, identity: Identity, mut runs: Vec<RunId>) -> Self {
         let known: Vec<RunId> = lifecycle_runs(&task).collect();
         runs.retain(|run_id| !known.contains(run_id));
         runs.sort_unstable();
-        Self { task, identity, past_runs: runs, output, noted: Vec::new() }
+        Self { queue, task, identity, past_runs: runs, output: None, noted: Vec::new() }
     }
 
-    #[must_use]
-    pub fn with_noted(self, noted: Vec<DependencyState>) -> Self {
-        Self { noted, ..self }
+    /// What the task waits for, and what is noted of it. An error if that is not of all its dependencies.
+    pub fn dependencies(&self) -> StoreResult<Vec<(TaskId, DependencyState)>> {
+        let ids = self.task.definition.scheduling.dependencies.as_slice();
+        if self.noted.len() != ids.len() {
+            return Err(StoreError::Broken("a task was copied without what is noted of its dependencies"));
+        }
+        Ok(ids.iter().copied().zip(self.noted.iter().copied()).collect())
+    }
+
+    /// All that has become of the task, as one change since its creation.
+    pub fn history(&self) -> Change {
+        let outcome = &self.task.outcome;
+        Change {
+            lifecycle: self.task.lifecycle.clone(),
+            result: Some(outcome.result.clone()).filter(|result| !result.is_empty_object()),
+            last_error: ErrorChange::to(outcome.last_error.as_ref()),
+            last_run: LastRunChange::to(outcome.last_run.as_ref()),
+            progress: ProgressChange::to(outcome.progress.as_ref()),
+        }
     }
 
     pub fn runs(&self) -> impl Iterator<Item = RunId> {
@@ -95,11 +114,11 @@ pub trait Source {
     /// The next chunk of the tasks of all queues, in a stable order.
     async fn tasks(&mut self, after: Option<i64>) -> StoreResult<Chunk>;
     /// The settings of a queue; nothing if they are the default.
-    async fn settings(&mut self, queue: &QueueName) -> StoreResult<Option<QueueSettings>>;
+    async fn settings(&mut self, queue: QueueKey) -> StoreResult<Option<QueueSettings>>;
     /// The tasks of a queue, existing or not, whose dependents are to be looked at again.
-    async fn unsettled(&mut self, queue: &QueueName) -> StoreResult<Vec<TaskId>>;
+    async fn unsettled(&mut self, queue: QueueKey) -> StoreResult<Vec<TaskId>>;
     /// All observations of a queue by id, expired or not.
-    async fn observations(&mut self, queue: &QueueName) -> StoreResult<Vec<Observation>>;
+    async fn observations(&mut self, queue: Queue<'_>) -> StoreResult<Vec<Observation>>;
     /// The next run ids of deleted tasks, at most [`CHUNK_RUNS`], sorted by time and id. Those of tasks that are not removed
     /// yet are included.
     async fn deleted_runs(&mut self, after: Option<DeletedRun>) -> StoreResult<Vec<DeletedRun>>;
@@ -119,10 +138,10 @@ pub trait Target: Source {
     /// Appends tasks, with all rows that are derived from them.
     async fn add_tasks(&mut self, tasks: &[TransferredTask]) -> StoreResult<()>;
     /// Adds the settings of a queue, whose tasks are all there. Those that have ended are deleted when their time comes.
-    async fn add_settings(&mut self, queue: &QueueName, settings: &QueueSettings) -> StoreResult<()>;
+    async fn add_settings(&mut self, queue: Queue<'_>, settings: &QueueSettings) -> StoreResult<()>;
     /// Notes that the dependents of these tasks are to be looked at again.
-    async fn add_unsettled(&mut self, queue: &QueueName, ids: &[TaskId]) -> StoreResult<()>;
-    async fn add_observations(&mut self, observations: &[Observation]) -> StoreResult<()>;
+    async fn add_unsettled(&mut self, queue: QueueKey, ids: &[TaskId]) -> StoreResult<()>;
+    async fn add_observations(&mut self, queue: QueueKey, observations: &[Observation]) -> StoreResult<()>;
     /// Deletes the run ids of the target's own deleted tasks.
     async fn clear_deleted_runs(&mut self) -> StoreResult<()>;
     async fn add_deleted_runs(&mut self, runs: &[DeletedRun]) -> StoreResult<()>;
@@ -209,14 +228,15 @@ async fn copy(source: &mut dyn Source, target: &mut dyn Target, report: &mut dyn
         target.add_deleted_runs(&runs).await?;
         runs = source.deleted_runs(Some(last)).await?;
     }
-    for (_, queue) in &queues {
-        if let Some(settings) = source.settings(queue).await? {
+    for (key, name) in &queues {
+        let queue = Queue { key: *key, name };
+        if let Some(settings) = source.settings(*key).await? {
             target.add_settings(queue, &settings).await?;
         }
-        let unsettled = source.unsettled(queue).await?;
-        target.add_unsettled(queue, &unsettled).await?;
+        let unsettled = source.unsettled(*key).await?;
+        target.add_unsettled(*key, &unsettled).await?;
         let observations = source.observations(queue).await?;
-        target.add_observations(&observations).await?;
+        target.add_observations(*key, &observations).await?;
         copied.observations += observations.len() as u64;
     }
     target.finish(source.last_scan_at().await?).await?;
@@ -246,8 +266,9 @@ async fn verify(
         }
     }
     verify_deleted_runs(source, target).await?;
-    for (_, queue) in &queues {
-        compare("the settings", &source.settings(queue).await?, &target.settings(queue).await?)?;
+    for (key, name) in &queues {
+        let queue = Queue { key: *key, name };
+        compare("the settings", &source.settings(*key).await?, &target.settings(*key).await?)?;
         compare("the observations", &source.observations(queue).await?, &target.observations(queue).await?)?;
     }
     compare("the time of the last scan", &source.last_scan_at().await?, &target.last_scan_at().await?)

@@ -31,7 +31,8 @@ fn task(n: i64) -> TransferredTask {
         lifecycle: Lifecycle::created(Timestamp::from_micros(n), n),
         outcome: Outcome::empty(),
     };
-    TransferredTask::new(task, identity, vec![RunId::parse(&format!("r_{n:012}")).unwrap()], (n == 1).then(output))
+    let runs = vec![RunId::parse(&format!("r_{n:012}")).unwrap()];
+    TransferredTask { output: (n == 1).then(output), ..TransferredTask::new(QueueKey(1), task, identity, runs) }
 }
 
 fn output() -> TransferredOutput {
@@ -55,13 +56,13 @@ impl Source for Memory {
         let last_key = (!tasks.is_empty()).then(|| i64::try_from(first + tasks.len()).unwrap());
         Ok(Chunk { tasks, last_key })
     }
-    async fn settings(&mut self, _: &QueueName) -> StoreResult<Option<QueueSettings>> {
+    async fn settings(&mut self, _: QueueKey) -> StoreResult<Option<QueueSettings>> {
         Ok(self.settings.clone())
     }
-    async fn unsettled(&mut self, _: &QueueName) -> StoreResult<Vec<TaskId>> {
+    async fn unsettled(&mut self, _: QueueKey) -> StoreResult<Vec<TaskId>> {
         Ok(Vec::new())
     }
-    async fn observations(&mut self, _: &QueueName) -> StoreResult<Vec<Observation>> {
+    async fn observations(&mut self, _: Queue<'_>) -> StoreResult<Vec<Observation>> {
         Ok(Vec::new())
     }
     async fn deleted_runs(&mut self, behind: Option<DeletedRun>) -> StoreResult<Vec<DeletedRun>> {
@@ -92,15 +93,15 @@ impl Target for Memory {
         self.tasks.extend_from_slice(tasks);
         Ok(())
     }
-    async fn add_settings(&mut self, _: &QueueName, settings: &QueueSettings) -> StoreResult<()> {
+    async fn add_settings(&mut self, _: Queue<'_>, settings: &QueueSettings) -> StoreResult<()> {
         self.settings = Some(settings.clone()).filter(|_| !self.loses_settings);
         Ok(())
     }
-    async fn add_unsettled(&mut self, _: &QueueName, ids: &[TaskId]) -> StoreResult<()> {
+    async fn add_unsettled(&mut self, _: QueueKey, ids: &[TaskId]) -> StoreResult<()> {
         assert_eq!(ids, []);
         Ok(())
     }
-    async fn add_observations(&mut self, _: &[Observation]) -> StoreResult<()> {
+    async fn add_observations(&mut self, _: QueueKey, _: &[Observation]) -> StoreResult<()> {
         Ok(())
     }
     async fn clear_deleted_runs(&mut self) -> StoreResult<()> {
