@@ -6,6 +6,7 @@ use crate::ids::{Route, TaskId};
 use crate::limits::{EXPLAINED_AHEAD, EXPLAINED_DEPENDENCIES, LEASE_SECONDS};
 use crate::settings::{QueueSettings, RunningTasks};
 use crate::status::Status;
+use crate::task::{Lifecycle, TaskHead};
 use crate::time::Timestamp;
 
 /// The code of a task that waits for itself: of a reason, and of a warning.
@@ -164,6 +165,22 @@ pub fn explain(facts: Facts) -> Explanation {
 }
 
 impl Facts {
+    /// The facts of a task alone: as much as there is to say of one that is not pending.
+    pub fn of(head: &TaskHead, now: Timestamp) -> Self {
+        let Lifecycle { status, not_before, unmet, .. } = head.lifecycle;
+        Self {
+            status,
+            lease_expires_at: head.lifecycle.run.map(|run| run.lease_expires_at),
+            not_before,
+            routes: head.routes.clone(),
+            now,
+            settings: QueueSettings::default(),
+            of_routes: Vec::new(),
+            unmet: Vec::new(),
+            is_blocked: unmet > 0,
+        }
+    }
+
     fn reasons_of_pending(self) -> Vec<Reason> {
         let (settings, routes) = (&self.settings, &self.of_routes);
         let names = || routes.iter().map(|facts| facts.route.clone()).collect::<Vec<_>>();

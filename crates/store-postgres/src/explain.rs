@@ -17,7 +17,8 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::related::{Related, RelatedTask, RelatedTasks};
 use tokio_postgres::types::ToSql;
 
-use crate::readers::{Read, in_snapshot};
+use crate::readers::Read;
+use crate::readers::in_snapshot;
 use crate::reads::{existing_queue, no_queue, refused};
 use crate::session::Session;
 use crate::{rows, statements as sql};
@@ -64,18 +65,7 @@ pub(crate) async fn explain(
     let status = |row| Ok((rows::get(row, "id")?, rows::get(row, "status")?));
     let statuses = statuses.iter().map(status).collect::<Read<Vec<_>>>()?;
     let unmet = statuses.into_iter().filter(|(_, status)| *status != Some(Status::Succeeded)).collect();
-    let is_blocked = head.lifecycle.unmet > 0;
-    Ok(explain_facts(Facts {
-        status: head.lifecycle.status,
-        lease_expires_at: head.lifecycle.run.map(|run| run.lease_expires_at),
-        not_before: head.lifecycle.not_before,
-        routes: head.routes,
-        now,
-        settings,
-        of_routes: facts,
-        unmet,
-        is_blocked,
-    }))
+    Ok(explain_facts(Facts { settings, of_routes: facts, unmet, ..Facts::of(&head, now) }))
 }
 
 /// Whether a place in the pending order comes before that of a task.

@@ -57,7 +57,7 @@ pub(crate) async fn explain_task(
     let mut found = readers.read(Lane::Short, "finding a task", find).await?;
     loop {
         if found.1.lifecycle.status != Status::Pending {
-            return Ok(explain(facts_of(&found.1, index.now())));
+            return Ok(explain(Facts::of(&found.1, index.now())));
         }
         let (name, index) = (queue.clone(), Arc::clone(index));
         let look = move |file: &Snapshot<'_>| try_to_explain(file, &index, (&name, id), found, until);
@@ -110,25 +110,9 @@ fn try_to_explain(
         settings: seen.settings.map(|settings| (*settings).clone()).unwrap_or_default(),
         of_routes: of_routes.collect(),
         unmet: unmet(file, key, head)?,
-        is_blocked: head.lifecycle.unmet > 0,
-        ..facts_of(head, now)
+        ..Facts::of(head, now)
     };
     Ok(Ok(explain(facts)))
-}
-
-/// The facts of a task alone. One that is not pending has no others.
-fn facts_of(head: &TaskHead, now: Timestamp) -> Facts {
-    Facts {
-        status: head.lifecycle.status,
-        lease_expires_at: head.lifecycle.run.map(|run| run.lease_expires_at),
-        not_before: head.lifecycle.not_before,
-        routes: head.routes.clone(),
-        now,
-        settings: QueueSettings::default(),
-        of_routes: Vec::new(),
-        unmet: Vec::new(),
-        is_blocked: false,
-    }
 }
 
 /// The routes whose workers were seen lately.

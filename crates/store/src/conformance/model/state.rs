@@ -211,15 +211,10 @@ impl ModelState {
         let dependencies = task.definition.scheduling.dependencies.as_slice().iter();
         let statuses = dependencies.map(|dependency| (*dependency, self.status_of(key, *dependency)));
         Ok(explain(Facts {
-            status: task.lifecycle.status,
-            lease_expires_at: task.lifecycle.run.map(|run| run.lease_expires_at),
-            not_before: task.lifecycle.not_before,
-            routes: task.definition.routes.clone(),
-            now,
             settings: self.settings(key),
             of_routes: task.definition.routes.iter().filter_map(Route::parse).map(of_route).collect(),
-            is_blocked: task.lifecycle.unmet > 0,
             unmet: statuses.filter(|(_, status)| *status != Some(Status::Succeeded)).collect(),
+            ..Facts::of(&task.head(), now)
         }))
     }
 
