@@ -5,7 +5,6 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-use taskqueue_core::definition::routes_of;
 use taskqueue_core::filter::{LastErrorFields, LastRunFields, TaskFields};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::json::{self, Value};
@@ -43,7 +42,7 @@ impl<'a> RowFields<'a> {
         let row = self.row;
         let last_error = match get::<Option<&str>>(row, ERROR)? {
             None => None,
-            Some(_) => Some(self.last_error().ok_or_else(|| Damaged::at(ERROR))?),
+            Some(_) => Some(self.error().ok_or_else(|| Damaged::at(ERROR))?),
         };
         let status = get(row, STATUS)?;
         let last_run = match get::<Option<&str>>(row, LAST_RUN_WORKER)? {
@@ -92,55 +91,8 @@ impl<'a> RowFields<'a> {
     fn time(&self, column: usize) -> Option<Timestamp> {
         self.int(column).map(Timestamp::from_micros)
     }
-}
 
-impl TaskFields for RowFields<'_> {
-    fn id(&self) -> &str {
-        self.text(ID).unwrap_or_default()
-    }
-    fn status(&self) -> Status {
-        self.text(STATUS).and_then(Status::parse).unwrap_or(Status::Cancelled)
-    }
-    fn name(&self) -> Option<&str> {
-        self.text(NAME)
-    }
-    fn last_route(&self) -> Option<&str> {
-        self.text(LAST_ROUTE)
-    }
-    fn priority(&self) -> i64 {
-        self.int(PRIORITY).unwrap_or_default()
-    }
-    fn attempt(&self) -> i64 {
-        self.int(ATTEMPT).unwrap_or_default()
-    }
-    fn max_attempts(&self) -> i64 {
-        self.int(MAX_ATTEMPTS).unwrap_or_default()
-    }
-    fn created_at(&self) -> Timestamp {
-        self.time(CREATED_AT).unwrap_or_default()
-    }
-    fn updated_at(&self) -> Timestamp {
-        self.time(UPDATED_AT).unwrap_or_default()
-    }
-    fn started_at(&self) -> Option<Timestamp> {
-        self.time(STARTED_AT)
-    }
-    fn finished_at(&self) -> Option<Timestamp> {
-        self.time(FINISHED_AT)
-    }
-    fn routes(&self) -> impl Iterator<Item = &str> {
-        routes_of(self.routes_text())
-    }
-    fn args(&self) -> &str {
-        self.text(ARGS).unwrap_or("{}")
-    }
-    fn metadata(&self) -> &str {
-        self.text(METADATA).unwrap_or("{}")
-    }
-    fn result(&self) -> &str {
-        self.text(RESULT).unwrap_or("{}")
-    }
-    fn last_error(&self) -> Option<LastErrorFields<'_>> {
+    fn error(&self) -> Option<LastErrorFields<'_>> {
         let text = self.error.get_or_init(|| self.text(ERROR).and_then(ErrorText::read)).as_ref()?;
         Some(LastErrorFields {
             kind: &text.kind,
@@ -151,16 +103,32 @@ impl TaskFields for RowFields<'_> {
             run_id: self.text(ERROR_RUN_ID),
         })
     }
-    fn last_run(&self) -> Option<LastRunFields<'_>> {
-        let (worker, attempt) = (self.text(LAST_RUN_WORKER)?, self.int(LAST_RUN_ATTEMPT)?);
-        Some(LastRunFields::new(attempt, worker, self.status(), self.text(FINISHED_RUN_ID)))
-    }
-    fn progress(&self) -> Option<&str> {
-        self.text(PROGRESS)
-    }
-    fn archived(&self) -> bool {
-        self.row.try_get::<_, Option<bool>>(ARCHIVED).ok().flatten().unwrap_or(false)
-    }
+}
+
+taskqueue_store::task_fields! {
+    RowFields<'_>;
+    routes from routes_text;
+    id: &str = |row| row.text(ID).unwrap_or_default();
+    status: Status = |row| row.text(STATUS).and_then(Status::parse).unwrap_or(Status::Cancelled);
+    name: Option<&str> = |row| row.text(NAME);
+    last_route: Option<&str> = |row| row.text(LAST_ROUTE);
+    priority: i64 = |row| row.int(PRIORITY).unwrap_or_default();
+    attempt: i64 = |row| row.int(ATTEMPT).unwrap_or_default();
+    max_attempts: i64 = |row| row.int(MAX_ATTEMPTS).unwrap_or_default();
+    created_at: Timestamp = |row| row.time(CREATED_AT).unwrap_or_default();
+    updated_at: Timestamp = |row| row.time(UPDATED_AT).unwrap_or_default();
+    started_at: Option<Timestamp> = |row| row.time(STARTED_AT);
+    finished_at: Option<Timestamp> = |row| row.time(FINISHED_AT);
+    args: &str = |row| row.text(ARGS).unwrap_or("{}");
+    metadata: &str = |row| row.text(METADATA).unwrap_or("{}");
+    result: &str = |row| row.text(RESULT).unwrap_or("{}");
+    last_error: Option<LastErrorFields<'_>> = RowFields::error;
+    last_run: Option<LastRunFields<'_>> = |row| {
+        let (worker, attempt) = (row.text(LAST_RUN_WORKER)?, row.int(LAST_RUN_ATTEMPT)?);
+        Some(LastRunFields::new(attempt, worker, row.status(), row.text(FINISHED_RUN_ID)))
+    };
+    progress: Option<&str> = |row| row.text(PROGRESS);
+    archived: bool = |row| row.row.try_get::<_, Option<bool>>(ARCHIVED).ok().flatten().unwrap_or(false);
 }
 
 pub(super) struct ErrorText<'a> {

@@ -3,8 +3,7 @@
 use std::cell::OnceCell;
 
 use rusqlite::{Result, Row};
-use taskqueue_core::definition::routes_of;
-use taskqueue_core::filter::{LastErrorFields, LastRunFields, TaskFields};
+use taskqueue_core::filter::{LastErrorFields, LastRunFields};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::task::Status;
 use taskqueue_core::task_view::TaskView;
@@ -91,62 +90,25 @@ impl<'a, 'stmt> RowFields<'a, 'stmt> {
     }
 }
 
-impl TaskFields for RowFields<'_, '_> {
-    fn id(&self) -> &str {
-        self.text(ID).unwrap_or_default()
-    }
-    fn status(&self) -> Status {
-        self.text(STATUS).and_then(Status::parse).unwrap_or(Status::Cancelled)
-    }
-    fn name(&self) -> Option<&str> {
-        self.text(NAME)
-    }
-    fn last_route(&self) -> Option<&str> {
-        self.head()?.last_route
-    }
-    fn priority(&self) -> i64 {
-        self.head().map_or(0, |head| head.priority)
-    }
-    fn attempt(&self) -> i64 {
-        self.head().map_or(0, |head| head.attempt)
-    }
-    fn max_attempts(&self) -> i64 {
-        self.head().map_or(0, |head| head.max_attempts)
-    }
-    fn created_at(&self) -> Timestamp {
-        time(self.row, CREATED_AT).unwrap_or_default()
-    }
-    fn updated_at(&self) -> Timestamp {
-        self.head().map_or_else(Timestamp::default, |head| head.updated_at)
-    }
-    fn started_at(&self) -> Option<Timestamp> {
-        self.head()?.started_at
-    }
-    fn finished_at(&self) -> Option<Timestamp> {
-        self.head()?.finished_at
-    }
-    fn routes(&self) -> impl Iterator<Item = &str> {
-        self.head().into_iter().flat_map(|head| routes_of(head.routes))
-    }
-    fn args(&self) -> &str {
-        self.documents().map_or("{}", |documents| documents.args)
-    }
-    fn metadata(&self) -> &str {
-        self.documents().map_or("{}", |documents| documents.metadata)
-    }
-    fn result(&self) -> &str {
-        self.outcome().map_or("{}", |outcome| outcome.result)
-    }
-    fn last_error(&self) -> Option<LastErrorFields<'_>> {
-        self.outcome()?.last_error
-    }
-    fn progress(&self) -> Option<&str> {
-        self.outcome()?.progress.map(|progress| progress.value)
-    }
-    fn last_run(&self) -> Option<LastRunFields<'_>> {
-        last_run(self.outcome()?, self.status(), self.head()?)
-    }
-    fn archived(&self) -> bool {
-        self.head().is_some_and(|head| head.extended.archived)
-    }
+taskqueue_store::task_fields! {
+    RowFields<'_, '_>;
+    routes from routes_text;
+    id: &str = |row| row.text(ID).unwrap_or_default();
+    status: Status = |row| row.text(STATUS).and_then(Status::parse).unwrap_or(Status::Cancelled);
+    name: Option<&str> = |row| row.text(NAME);
+    last_route: Option<&str> = |row| row.head()?.last_route;
+    priority: i64 = |row| row.head().map_or(0, |head| head.priority);
+    attempt: i64 = |row| row.head().map_or(0, |head| head.attempt);
+    max_attempts: i64 = |row| row.head().map_or(0, |head| head.max_attempts);
+    created_at: Timestamp = |row| time(row.row, CREATED_AT).unwrap_or_default();
+    updated_at: Timestamp = |row| row.head().map_or_else(Timestamp::default, |head| head.updated_at);
+    started_at: Option<Timestamp> = |row| row.head()?.started_at;
+    finished_at: Option<Timestamp> = |row| row.head()?.finished_at;
+    args: &str = |row| row.documents().map_or("{}", |documents| documents.args);
+    metadata: &str = |row| row.documents().map_or("{}", |documents| documents.metadata);
+    result: &str = |row| row.outcome().map_or("{}", |outcome| outcome.result);
+    last_error: Option<LastErrorFields<'_>> = |row| row.outcome()?.last_error;
+    progress: Option<&str> = |row| row.outcome()?.progress.map(|progress| progress.value);
+    last_run: Option<LastRunFields<'_>> = |row| last_run(row.outcome()?, row.status(), row.head()?);
+    archived: bool = |row| row.head().is_some_and(|head| head.extended.archived);
 }
