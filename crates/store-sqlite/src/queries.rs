@@ -142,6 +142,10 @@ pub(crate) fn refused(refusal: Refusal) -> ReadError {
     ReadError::Refused(StoreError::Refused(refusal))
 }
 
+pub(crate) fn no_queue(queue: &QueueName) -> ReadError {
+    refused(Refusal::QueueNotFound { queue: queue.clone() })
+}
+
 /// One moment of the database.
 pub(crate) struct Snapshot<'a> {
     pub(crate) connection: &'a Connection,
@@ -195,7 +199,7 @@ impl Snapshot<'_> {
     /// Returns the key of a queue that must exist.
     pub(crate) fn existing_queue(&self, name: &QueueName) -> Read<QueueKey> {
         let key = first_row(self.connection, &sql::FIND_QUEUE, [name.as_str()], |row| row.get(0).map(QueueKey))?;
-        key.ok_or_else(|| refused(Refusal::QueueNotFound { queue: name.clone() }))
+        key.ok_or_else(|| no_queue(name))
     }
 
     /// Returns why a task is not there.

@@ -6,10 +6,11 @@ use std::iter::once_with;
 
 use rusqlite::{Row, params};
 use taskqueue_core::cursor::OrderValue;
+use taskqueue_core::definition::routes_of;
 use taskqueue_core::filter::TaskFields;
 use taskqueue_core::grouping::{GroupPage, Groups, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
-use taskqueue_core::selection::{FirstRows, OrderField, TaskPosition, TaskQuery};
+use taskqueue_core::selection::{FirstRows, OrderField, TaskPosition, TaskQuery, TaskSelection};
 use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::status::Statuses;
@@ -20,7 +21,7 @@ use taskqueue_store::reading::{TaskRead, WorkerRead};
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::published_index::PublishedIndex;
-use crate::queries::{CONTINUE, NextRow, Read, Snapshot, first_row};
+use crate::queries::{CONTINUE, NextRow, Read, Snapshot, first_row, no_queue};
 use crate::rows::{self, RowFields};
 use crate::sparse_reads::{self, BegunRead, TaskAccess, each_selected, each_selected_tally};
 use crate::statements as sql;
@@ -275,11 +276,14 @@ fn group_tasks(
     query: &TaskGroupQuery,
 ) -> Read<GroupPage> {
     if query.selection.is_by_status_only() {
+        if query.dimensions.is_empty() {
+            let count = count_tally(file, queue, &query.selection)?;
+            return Ok(GroupPage { count, groups: Vec::new(), next: None });
+        }
         let key = file.existing_queue(queue)?;
         let mut groups = Groups::new(query.limit, group_position(query, key)?);
         each_selected_tally(file, key, &query.selection, |line| {
-            let routes = taskqueue_core::definition::routes_of(&line.routes);
-            groups.add_tasks(&query.dimensions, routes, line.status, line.tasks);
+            groups.add_tasks(&query.dimensions, routes_of(line.routes), line.status, line.tasks);
         })?;
         return Ok(groups.into_page(key.0));
     }
@@ -287,11 +291,18 @@ fn group_tasks(
     let mut groups = Groups::new(query.limit, group_position(query, begun.key)?);
     each_selected(file, &begun, &query.selection, |_, fields| {
         // Not unpacked unless they are asked for.
-        let routes = once_with(|| taskqueue_core::definition::routes_of(fields.routes_text())).flatten();
+        let routes = once_with(|| routes_of(fields.routes_text())).flatten();
         groups.add_tasks(&query.dimensions, routes, fields.status(), 1);
         Ok(())
     })?;
     Ok(groups.into_page(begun.key.0))
+}
+
+/// How many tasks have a state that is selected, from the counts: one statement, however many sets of routes there are.
+fn count_tally(file: &Snapshot<'_>, queue: &QueueName, selection: &TaskSelection) -> Read<u64> {
+    let values = params![queue.as_str(), selection.statuses().words().join(" "), selection.include_archived];
+    let count = first_row(file.connection, &sql::COUNT_TALLY, values, |row| rows::count(row, "tasks"))?;
+    count.ok_or_else(|| no_queue(queue))
 }
 
 /// Visits the current observations of a queue.

@@ -16,7 +16,7 @@ use crate::rows::{self, RowFields};
 use crate::statements as sql;
 
 /// The counts of a queue.
-pub(crate) fn each_tally(file: &Snapshot<'_>, queue: QueueKey, mut read: impl FnMut(rows::TallyRow)) -> Read<()> {
+pub(crate) fn each_tally(file: &Snapshot<'_>, queue: QueueKey, mut read: impl FnMut(rows::TallyRow<'_>)) -> Read<()> {
     file.each_row(&sql::LIST_TALLY, [queue.0], |row| {
         read(rows::tally(row)?);
         Ok(CONTINUE)
@@ -28,7 +28,7 @@ pub(crate) fn each_selected_tally(
     file: &Snapshot<'_>,
     queue: QueueKey,
     selection: &TaskSelection,
-    mut read: impl FnMut(rows::TallyRow),
+    mut read: impl FnMut(rows::TallyRow<'_>),
 ) -> Read<()> {
     let statuses = selection.statuses();
     each_tally(file, queue, |mut line| {

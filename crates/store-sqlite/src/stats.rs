@@ -9,7 +9,6 @@ use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::routes_of;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::pending_parts::CountedParts;
-use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::stats::{
     ActivitySeries, KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteFigures, RouteSelection, SeriesSelection,
@@ -22,7 +21,7 @@ use taskqueue_store::transaction::QueueKey;
 
 use crate::SqliteStore;
 use crate::published_index::PublishedIndex;
-use crate::queries::{CONTINUE, Read, Snapshot, refused};
+use crate::queries::{CONTINUE, Read, Snapshot, no_queue};
 use crate::readers::Lane;
 use crate::reads::settings_of;
 use crate::sparse_reads::each_selected_tally;
@@ -81,7 +80,7 @@ async fn with_spans<T: Send + 'static>(
         move |file: &Snapshot<'_>| {
             // One of this name that was created meanwhile is another queue: at some moment there was none.
             if file.existing_queue(&name)? != key {
-                return Err(refused(Refusal::QueueNotFound { queue: name }));
+                return Err(no_queue(&name));
             }
             let of_range = params![key.0, unit.seconds(), rows::seconds(range.0), rows::seconds_up(range.1)];
             let saved = file.all_rows(&sql::LIST_ACTIVITY, of_range, rows::saved_span)?;
@@ -176,7 +175,7 @@ fn queue_figures(
         each_selected_tally(file, key, &TaskSelection::default(), |line| {
             let living = RouteFigures::of_tasks(line.status, line.tasks);
             if living != RouteFigures::default() {
-                routes_of(&line.routes).for_each(|route| window.add(route, &living));
+                routes_of(line.routes).for_each(|route| window.add(route, &living));
             }
             if passes == 1 {
                 figures.add_tasks([], line.status, line.tasks);

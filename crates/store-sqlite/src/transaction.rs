@@ -141,13 +141,9 @@ impl Transaction for SqliteTransaction<'_> {
 
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
         self.tally.write(&self.file)?;
-        let lines = self.file.all(&sql::LIST_TALLY, [queue.0], "counting tasks", rows::tally)?;
-        let running = lines.iter().filter(|line| line.status == Status::Running);
-        Ok(QueueTally {
-            running: running.map(|line| line.tasks).sum(),
-            // Archived ones, too.
-            tasks: lines.iter().map(|line| line.tasks).sum(),
-        })
+        let read =
+            |row: &Row<'_>| Ok(QueueTally { tasks: rows::count(row, "tasks")?, running: rows::count(row, "running")? });
+        Ok(self.file.one(&sql::TALLY_QUEUE, [queue.0], "counting tasks", read)?.unwrap_or_default())
     }
 
     /// The tasks of a deleted queue can no longer be reached. They are purged later, some at a time.

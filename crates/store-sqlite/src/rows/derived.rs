@@ -60,20 +60,16 @@ pub(crate) fn derived(row: &Row<'_>) -> Result<[u64; 2]> {
 }
 
 /// The number of tasks that have these routes, as JSON, and this status, and that of archived ones among them.
-pub(crate) struct TallyRow {
-    pub(crate) routes: String,
+pub(crate) struct TallyRow<'a> {
+    pub(crate) routes: &'a str,
     pub(crate) status: Status,
     pub(crate) tasks: u64,
     pub(crate) archived: u64,
 }
 
-pub(crate) fn tally(row: &Row<'_>) -> Result<TallyRow> {
-    Ok(TallyRow {
-        routes: row.get("routes")?,
-        status: parsed(row, "status")?,
-        tasks: count(row, "tasks")?,
-        archived: count(row, "archived")?,
-    })
+pub(crate) fn tally<'a>(row: &'a Row<'_>) -> Result<TallyRow<'a>> {
+    let (tasks, archived) = (count(row, "tasks")?, count(row, "archived")?);
+    Ok(TallyRow { routes: row.get_ref("routes")?.as_str()?, status: parsed(row, "status")?, tasks, archived })
 }
 
 /// The settings of a queue.

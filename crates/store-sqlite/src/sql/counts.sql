@@ -10,6 +10,22 @@ DO UPDATE SET tasks = tasks + excluded.tasks, archived = archived + excluded.arc
 -- Lists the counts of a queue.
 SELECT routes, status, tasks, archived FROM tally WHERE queue_key = ?1;
 
+-- name: COUNT_TALLY
+-- Counts the tasks of a queue that have one of the states that the text ?2 names, archived ones if ?3. No row: no such queue.
+SELECT (
+    SELECT coalesce(sum(tally.tasks - iif(?3, 0, min(tally.archived, tally.tasks))), 0)
+    FROM tally
+    WHERE tally.queue_key = queues.queue_key AND instr(?2, tally.status) > 0
+) AS tasks
+FROM queues
+WHERE queues.name = ?1;
+
+-- name: TALLY_QUEUE
+-- Counts the tasks of a queue, and the running ones among them.
+SELECT coalesce(sum(tasks), 0) AS tasks, coalesce(sum(tasks) FILTER (WHERE status = 'running'), 0) AS running
+FROM tally
+WHERE queue_key = ?1;
+
 -- name: LIST_WHOLE_TALLY
 -- Sums the counts of every queue by status.
 SELECT tally.queue_key, tally.status, sum(tally.tasks) AS tasks FROM tally GROUP BY tally.queue_key, tally.status;
