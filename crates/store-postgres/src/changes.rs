@@ -130,7 +130,8 @@ pub(crate) struct Changes<'a> {
     observations: ObservationChanges<'a>,
     output: OutputChanges<'a>,
     tally: Tally<'a>,
-    bulk: Option<BulkChange<'a>>,
+    /// One value for the tasks with these keys.
+    bulk: Vec<(&'static Sql, &'a Vec<i64>, &'a str)>,
 }
 
 /// The shard in which archived tasks are counted.
@@ -325,7 +326,13 @@ impl<'a> Changes<'a> {
             self.cleared_results.extend(&values.results);
             result = None;
         }
-        self.bulk = Some(BulkChange { values, args: text(&update.args), metadata: text(&update.metadata), result });
+        let one_value = [
+            (&sql::SAVE_ONE_ARGS, &values.args, text(&update.args)),
+            (&sql::SAVE_ONE_METADATA, &values.metadata, text(&update.metadata)),
+            (&sql::SAVE_ONE_RESULT, &values.results, result),
+        ];
+        let written = one_value.into_iter().filter(|(_, keys, _)| !keys.is_empty());
+        self.bulk.extend(written.filter_map(|(sql, keys, value)| Some((sql, keys, value?))));
     }
 
     /// The statements that have something to write, in the same order in every transaction, so that transactions that wait
@@ -361,36 +368,12 @@ impl<'a> Changes<'a> {
         writes.extend(self.output.writes());
         writes.extend(self.observations.writes());
         writes.push(self.tally.write(&sql::ADD_TALLY));
-        writes.extend(self.bulk.iter().flat_map(BulkChange::writes));
-        writes.into_iter().flatten().collect()
+        let of_bulk = self.bulk.iter().map(|(sql, keys, value)| -> Write<'_> { (sql, vec![*keys, value]) });
+        writes.into_iter().flatten().chain(of_bulk).collect()
     }
 
     /// How many entries of the pending order and of the delayed tasks these writes leave behind as dead.
     pub(crate) fn dead_entries(&self) -> usize {
         self.derived.dead_entries()
     }
-}
-
-/// The values that a bulk update gives to many tasks.
-struct BulkChange<'a> {
-    values: &'a BulkValues,
-    args: Option<&'a str>,
-    metadata: Option<&'a str>,
-    result: Option<&'a str>,
-}
-
-impl BulkChange<'_> {
-    fn writes(&self) -> [Option<Write<'_>>; 3] {
-        [
-            write_one(&sql::SAVE_ONE_ARGS, &self.values.args, &self.args),
-            write_one(&sql::SAVE_ONE_METADATA, &self.values.metadata, &self.metadata),
-            write_one(&sql::SAVE_ONE_RESULT, &self.values.results, &self.result),
-        ]
-    }
-}
-
-/// A statement that gives one value to the tasks with these keys, if there are any.
-fn write_one<'a>(sql: &'static Sql, keys: &'a Vec<i64>, value: &'a Option<&'a str>) -> Option<Write<'a>> {
-    let params: Vec<&(dyn ToSql + Sync)> = vec![keys, value];
-    (!keys.is_empty() && value.is_some()).then_some((sql, params))
 }

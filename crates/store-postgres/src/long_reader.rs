@@ -92,7 +92,7 @@ impl LongReader {
             }
             // No statement is running, but the state of the connection is unknown.
             Ok(failed @ Err(ReadError::Failed(_))) => return failed,
-            Ok(damaged @ Err(ReadError::Damaged(_) | ReadError::Stopped(_))) => damaged,
+            Ok(broken_off @ Err(ReadError::BrokenOff(_))) => broken_off,
             Err(stopped) => Err(stopped.into()),
         };
         // Rows may still be arriving.

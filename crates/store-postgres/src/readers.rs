@@ -83,24 +83,27 @@ pub(crate) fn cancel_twice(source: &dyn ConnectionSource, session: &Session) -> 
 pub(crate) type Read<T> = Result<T, ReadError>;
 
 /// The reason why a read has no answer.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    Refused(StoreError),
-    Stopped(StopReason),
-    Failed(Error),
-    /// The database holds values that this service does not write.
-    Damaged(Damaged),
-}
-
-impl From<StoreError> for ReadError {
-    fn from(error: StoreError) -> Self {
-        Self::Refused(error)
-    }
+    /// No statement is running.
+    #[error(transparent)]
+    Refused(#[from] StoreError),
+    #[error(transparent)]
+    Failed(#[from] Error),
+    /// It was stopped, or found values that this service does not write. Rows may still be arriving.
+    #[error(transparent)]
+    BrokenOff(StoreError),
 }
 
 impl From<StopReason> for ReadError {
     fn from(stopped: StopReason) -> Self {
-        Self::Stopped(stopped)
+        Self::BrokenOff(stopped.into())
+    }
+}
+
+impl From<Damaged> for ReadError {
+    fn from(damaged: Damaged) -> Self {
+        Self::BrokenOff(damaged.into())
     }
 }
 
@@ -108,10 +111,8 @@ impl ReadError {
     /// What the caller may know. The rest is logged.
     pub(crate) fn into_store_error(self, doing: &'static str) -> StoreError {
         match self {
-            Self::Refused(error) => error,
-            Self::Stopped(stopped) => stopped.into(),
+            Self::Refused(error) | Self::BrokenOff(error) => error,
             Self::Failed(error) => failed(doing, &error),
-            Self::Damaged(damaged) => damaged.into(),
         }
     }
 
@@ -123,18 +124,6 @@ impl ReadError {
             tracing::warn!(doing, error = describe(error), "a connection was lost; reading again on a new one");
         }
         matches!(cause(error), Cause::Lost | Cause::StatementLost)
-    }
-}
-
-impl From<Error> for ReadError {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<Damaged> for ReadError {
-    fn from(damaged: Damaged) -> Self {
-        Self::Damaged(damaged)
     }
 }
 
@@ -302,8 +291,7 @@ impl PooledSession {
         match &answer {
             Ok(_) | Err(ReadError::Refused(_)) => self.return_to_pool(lane),
             Err(ReadError::Failed(_)) => self.discard(),
-            // Rows may still be arriving.
-            Err(ReadError::Damaged(_) | ReadError::Stopped(_)) => drop(self),
+            Err(ReadError::BrokenOff(_)) => drop(self),
         }
         answer
     }

@@ -33,13 +33,8 @@ use tokio_postgres::types::FromSql;
 
 use crate::clock::ClockRow;
 
-pub(crate) use self::derived::{
-    DependencyRow, EndedRow, RouteSums, TallyRow, UnsettledRow, dependency, ended, head_beside, locked_status,
-    named_status, route_figures, route_row, running_tasks, settings, tally, tally_or_null, unsettled, walked,
-};
-pub(crate) use self::packed_output::{
-    bytes_of_part, offset_column, output_key, parts_text, places_of_pieces, result_bytes, stored_output,
-};
+pub(crate) use self::derived::*;
+pub(crate) use self::packed_output::*;
 use self::row_fields::ErrorText;
 pub(crate) use self::row_fields::{RowFields, error_text};
 
@@ -224,6 +219,11 @@ pub(crate) fn get<'a, T: Value<'a>>(row: &'a Row, column: impl RowIndex + Displa
     T::read(stored).ok_or_else(|| Damaged::at(column))
 }
 
+/// Returns what `read` makes of a column, unless that is null.
+fn unless_null<'a, T: Value<'a>, R>(row: &'a Row, column: usize, read: impl FnOnce(T) -> Read<R>) -> Read<Option<R>> {
+    get::<Option<T>>(row, column)?.map(read).transpose()
+}
+
 /// The key of a task row.
 pub(crate) fn key(row: &Row) -> Read<TaskKey> {
     get(row, KEY)
@@ -255,18 +255,12 @@ pub(crate) fn related_task(row: &Row) -> Read<RelatedTask> {
 }
 
 fn lifecycle(row: &Row) -> Read<Lifecycle> {
-    let run = match get(row, RUN_ID)? {
-        Some(run_id) => Some(ActiveRun {
-            run_id,
-            lease_expires_at: get(row, LEASE_EXPIRES_AT)?,
-            times_out_at: get(row, TIMES_OUT_AT)?,
-        }),
-        None => None,
-    };
-    let finished_run = match get(row, FINISHED_RUN_ID)? {
-        Some(run_id) => Some(FinishedRun { run_id, end: get(row, FINISHED_RUN_END)? }),
-        None => None,
-    };
+    let run = unless_null(row, RUN_ID, |run_id| {
+        let (lease_expires_at, times_out_at) = (get(row, LEASE_EXPIRES_AT)?, get(row, TIMES_OUT_AT)?);
+        Ok(ActiveRun { run_id, lease_expires_at, times_out_at })
+    })?;
+    let finished = |run_id| Ok(FinishedRun { run_id, end: get(row, FINISHED_RUN_END)? });
+    let finished_run = unless_null(row, FINISHED_RUN_ID, finished)?;
     Ok(Lifecycle {
         status: get(row, STATUS)?,
         attempt: get(row, ATTEMPT)?,
@@ -325,26 +319,20 @@ pub(crate) fn documents(row: &Row) -> Read<Documents> {
 
 fn outcome(row: &Row) -> Read<Outcome> {
     let result = get::<Option<JsonObject>>(row, RESULT)?.unwrap_or_else(JsonObject::empty);
-    let last_error = match get::<Option<&str>>(row, ERROR)? {
-        None => None,
-        Some(text) => Some(LastError {
+    let last_error = unless_null(row, ERROR, |text| {
+        Ok(LastError {
             failure: ErrorText::read(text).ok_or_else(|| Damaged::at(ERROR))?.into(),
             occurred_at: get(row, ERROR_OCCURRED_AT)?,
             attempt: get(row, ERROR_ATTEMPT)?,
             run_id: get(row, ERROR_RUN_ID)?,
-        }),
-    };
-    let last_run = match get(row, LAST_RUN_WORKER)? {
-        None => None,
-        Some(worker) => Some(LastRun { attempt: get(row, LAST_RUN_ATTEMPT)?, worker }),
-    };
-    let progress = match get(row, PROGRESS)? {
-        None => None,
-        Some(value) => {
-            let (updated_at, attempt) = (get(row, PROGRESS_UPDATED_AT)?, get(row, PROGRESS_ATTEMPT)?);
-            Some(Progress { value, updated_at, attempt })
-        }
-    };
+        })
+    })?;
+    let last_run = |worker| Ok(LastRun { attempt: get(row, LAST_RUN_ATTEMPT)?, worker });
+    let last_run = unless_null(row, LAST_RUN_WORKER, last_run)?;
+    let progress = unless_null(row, PROGRESS, |value| {
+        let (updated_at, attempt) = (get(row, PROGRESS_UPDATED_AT)?, get(row, PROGRESS_ATTEMPT)?);
+        Ok(Progress { value, updated_at, attempt })
+    })?;
     Ok(Outcome { result, last_error, last_run, progress })
 }
 
@@ -418,10 +406,8 @@ pub(crate) fn observation(row: &Row, queue: &QueueName) -> Read<Observation> {
     use observations::{
         EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID, TELEMETRY, TELEMETRY_UPDATED_AT,
     };
-    let telemetry = match get(row, TELEMETRY)? {
-        None => None,
-        Some(value) => Some(Telemetry { value, updated_at: get(row, TELEMETRY_UPDATED_AT)? }),
-    };
+    let measured = |value| Ok(Telemetry { value, updated_at: get(row, TELEMETRY_UPDATED_AT)? });
+    let telemetry = unless_null(row, TELEMETRY, measured)?;
     Ok(Observation {
         id: get(row, ID)?,
         queue: queue.clone(),

@@ -182,5 +182,5 @@ async fn activity_that_cannot_be_read_is_reported_as_damage() {
     let now = Some(Timestamp::from_micros(DAY * 1_000_000));
     let selection = SeriesSelection { unit: Unit::Minute, from: None, to: None };
     let read = activity_series(&session, &queue("q"), selection, &log, now).await;
-    assert!(matches!(read, Err(crate::readers::ReadError::Damaged(_))), "{read:?}");
+    assert!(matches!(read, Err(crate::readers::ReadError::BrokenOff(_))), "{read:?}");
 }

@@ -17,7 +17,7 @@ use super::{
     ARCHIVED, ARGS, ATTEMPT, CREATED_AT, Damaged, ERROR, ERROR_ATTEMPT, ERROR_OCCURRED_AT, ERROR_RUN_ID, FINISHED_AT,
     FINISHED_RUN_ID, ID, LAST_ROUTE, LAST_RUN_ATTEMPT, LAST_RUN_WORKER, MAX_ATTEMPTS, METADATA, NAME, NOT_BEFORE,
     PRIORITY, PROGRESS, PROGRESS_ATTEMPT, PROGRESS_UPDATED_AT, RESULT, ROUTES, Read, SCHEDULING, STARTED_AT, STATUS,
-    UPDATED_AT, get, id, unmet,
+    UPDATED_AT, get, id, unless_null, unmet,
 };
 
 /// A task row for a filter: columns are read when the filter needs them. Values of the wrong type cannot occur in our tables.
@@ -40,17 +40,11 @@ impl<'a> RowFields<'a> {
     /// The task as the API shows it. Unlike for a filter, a damaged column is an error.
     pub(crate) fn view<'b>(&'b self, queue: &'b QueueName) -> Read<TaskView<'b>> {
         let row = self.row;
-        let last_error = match get::<Option<&str>>(row, ERROR)? {
-            None => None,
-            Some(_) => Some(self.error().ok_or_else(|| Damaged::at(ERROR))?),
-        };
+        let last_error = unless_null(row, ERROR, |_: &str| self.error().ok_or_else(|| Damaged::at(ERROR)))?;
         let status = get(row, STATUS)?;
-        let last_run = match get::<Option<&str>>(row, LAST_RUN_WORKER)? {
-            None => None,
-            Some(worker) => {
-                Some(LastRunFields::new(get(row, LAST_RUN_ATTEMPT)?, worker, status, get(row, FINISHED_RUN_ID)?))
-            }
-        };
+        let last_run = unless_null(row, LAST_RUN_WORKER, |worker| {
+            Ok(LastRunFields::new(get(row, LAST_RUN_ATTEMPT)?, worker, status, get(row, FINISHED_RUN_ID)?))
+        })?;
         Ok(TaskView {
             id: id(row)?,
             queue: queue.as_str(),
