@@ -21,7 +21,7 @@ use taskqueue_store::{StoreError, StoreResult};
 
 use crate::claim_index::ClaimIndex;
 use crate::pending_order::{Rank, rank_of};
-use crate::published_index::PublishedIndex;
+use crate::published_index::{LOOK_TIMEOUT, PublishedIndex};
 use crate::queries::{Read, Snapshot, first_row};
 use crate::readers::{Lane, Readers};
 use crate::rows;
@@ -85,7 +85,10 @@ fn try_to_explain(
 ) -> Read<Result<Explanation, FoundHead>> {
     let (rank, routes) = (rank_of(&before), before.routes.clone());
     file.release_slot();
-    let seen = index.look_at_commits(until, move |index, commits, now| {
+    let (own, until) = (Arc::clone(index), until.min(Instant::now() + LOOK_TIMEOUT));
+    // All commits that had begun are in it: a snapshot that is taken afterwards is of the same moment if no other has begun.
+    let seen = index.look_until(until, move |index| {
+        let (commits, now) = (own.commits_begun(), own.now());
         let (settings, of_routes) = (index.settings.of(key).cloned(), index.route_facts(key, rank, routes.iter(), now));
         SeenIndex { commits, now, settings, of_routes }
     });

@@ -132,18 +132,6 @@ impl PublishedIndex {
         self.commits.load(Ordering::SeqCst)
     }
 
-    /// Looks at the index, and at how many commits had begun then: all of them are in it. A snapshot that is taken afterwards is of
-    /// the same moment if no other has begun when it is there.
-    pub(crate) fn look_at_commits<T: Send + 'static>(
-        self: &Arc<Self>,
-        until: Instant,
-        look: impl Fn(&ClaimIndex, u64, Timestamp) -> T + Send + Sync + 'static,
-    ) -> Option<T> {
-        let own = Arc::clone(self);
-        let until = until.min(Instant::now() + LOOK_TIMEOUT);
-        self.look_until(until, move |index| look(index, own.commits_begun(), own.now()))
-    }
-
     /// Returns whether claims certainly find nothing.
     pub(crate) fn finds_nothing<'a>(&self, sought: impl Into<ClaimTarget<'a>>) -> bool {
         // An async thread must not wait, so an index that is being moved counts as withdrawn.

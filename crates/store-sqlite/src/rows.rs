@@ -98,7 +98,7 @@ pub(crate) fn kept_output(row: &Row<'_>, column: impl RowIndex) -> Result<Option
 /// The id of the active run, from a packed head.
 pub(crate) fn active_run(row: &Row<'_>, column: impl RowIndex) -> Result<Option<RunId>> {
     let run = PackedHead::unpack(row.get_ref(column)?.as_blob()?)?.run;
-    Ok(run.map(|(run_id, _)| RunId::parse(run_id).ok_or(Unreadable)).transpose()?)
+    Ok(run.map(|(run_id, _)| packed::run_id(run_id)).transpose()?)
 }
 
 /// The key of the queue of a transferred task.

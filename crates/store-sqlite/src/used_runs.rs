@@ -93,7 +93,7 @@ impl UsedRuns {
             let merge = self.merge(connection, row)?;
             self.merges.push(merge);
         }
-        self.merges.sort_by_key(|merge| merge.row.newest);
+        self.merges.sort_by_key(|merge| merge.row().newest);
         self.merged = false;
         // The newest first: they are small, and get all the memory that they want.
         for (at, Segment { row, index }) in self.segments.iter().enumerate().rev() {
@@ -217,11 +217,7 @@ impl UsedRuns {
         let number = self.next_segment.max(1);
         let others: usize = self.segments.iter().map(Segment::filter_bytes).sum();
         let own_bytes = self.filter_bytes.saturating_sub(others).max(SMALL_FILTER_BYTES.min(self.filter_bytes));
-        let (pages, index) = write_segment(connection, number, sorted, own_bytes)?;
-        let (pages, entries) = (pages.pages, pages.entries);
-        let row = SegmentRow { number, oldest: number, newest: number, state: SegmentState::Live, pages, entries };
-        row.save(connection)?;
-        self.segments.push(Segment::new(row, index));
+        self.segments.push(write_segment(connection, number, sorted, own_bytes)?);
         self.next_segment = number + 1;
         self.credit += PAGES_PER_SEGMENT * PAGE_ENTRIES as u64;
         self.merged = false;
@@ -256,7 +252,7 @@ impl UsedRuns {
         // The newest first: it is the smallest, and small segments become many soon.
         for at in (0..self.merges.len()).rev() {
             let merge = &mut self.merges[at];
-            if merge.row.state == SegmentState::Building {
+            if merge.row().state == SegmentState::Building {
                 return merge.step(connection, pages).map(Some);
             }
             if merge.index.get().is_some() {
@@ -264,7 +260,7 @@ impl UsedRuns {
             }
             if !merge.is_fresh && !merge.index_requested {
                 merge.index_requested = true;
-                let (row, slot) = (merge.row, merge.index.clone());
+                let (row, slot) = (merge.row(), merge.index.clone());
                 let inputs = self.inputs(&row);
                 let others = self.segments.iter().enumerate().filter(|(at, _)| !inputs.contains(at));
                 let other_filters = others.map(|(_, segment)| segment.filter_bytes()).sum();
@@ -288,14 +284,14 @@ impl UsedRuns {
 
     /// Begins a merge, of segments that are newer than those that are being merged already.
     fn begin_merge(&mut self, connection: &Connection) -> Result<bool> {
-        let newest = self.merges.last().map_or(i64::MIN, |merge| merge.row.newest);
+        let newest = self.merges.last().map_or(i64::MIN, |merge| merge.row().newest);
         let first = self.segments.partition_point(|segment| segment.row.newest <= newest);
         let entries: Vec<u64> = self.segments[first..].iter().map(|segment| segment.row.entries).collect();
         let Some(range) = next_merge(&entries) else { return Ok(false) };
         let merged = &self.segments[first + range.start..first + range.end];
         let (Some(oldest), Some(newest)) = (merged.first(), merged.last()) else { return Ok(false) };
         let (oldest, newest, number) = (oldest.row.oldest, newest.row.newest, self.next_segment);
-        let row = SegmentRow { number, oldest, newest, state: SegmentState::Building, pages: 0, entries: 0 };
+        let row = SegmentRow::begun(number, oldest, newest);
         row.save(connection)?;
         self.next_segment += 1;
         let merge = self.merge(connection, row)?;
@@ -316,8 +312,8 @@ impl UsedRuns {
 
     /// Lets a complete segment take the place of those that were merged into it.
     fn replace_merged(&mut self, connection: &Connection, at: usize) -> Result<()> {
-        let Merge { row, index, .. } = self.merges.remove(at);
-        let row = SegmentRow { state: SegmentState::Live, ..row };
+        let merge = self.merges.remove(at);
+        let (row, index) = (SegmentRow { state: SegmentState::Live, ..merge.row() }, merge.index);
         row.save(connection)?;
         let inputs = self.inputs(&row);
         let replaced: Vec<Segment> = self.segments.splice(inputs, [Segment { row, index }]).collect();

@@ -13,7 +13,7 @@ use taskqueue_store::related::RelatedTask;
 use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::transfer::DeletedRun;
 
-use super::packed::Unreadable;
+use super::packed::{self, Unreadable};
 use super::packed_head::PackedHead;
 use super::{claim_index_columns as columns, count, parsed, parsed_or_null, time};
 
@@ -25,13 +25,9 @@ pub(crate) fn related_task(row: &Row<'_>) -> Result<RelatedTask> {
 
 /// The ids of the active and of the latest finished run, from a row of the claim index.
 pub(crate) fn run_ids(row: &Row<'_>) -> Result<[Option<RunId>; 2]> {
-    let packed = PackedHead::of_row(row, columns::PACKED)?;
-    let ids = [packed.run.map(|(run_id, _)| run_id), packed.finished_run_id()];
-    let mut parsed = [None; 2];
-    for (id, parsed) in ids.into_iter().zip(&mut parsed) {
-        *parsed = id.map(|id| RunId::parse(id).ok_or(Unreadable)).transpose()?;
-    }
-    Ok(parsed)
+    let head = PackedHead::of_row(row, columns::PACKED)?;
+    let active = head.run.map(|(id, _)| packed::run_id(id)).transpose()?;
+    Ok([active, head.finished_run_id().map(packed::run_id).transpose()?])
 }
 
 /// A run id of a deleted task and the time until which it stays used.
@@ -131,7 +127,7 @@ pub(crate) fn claim_index<'a>(row: &'a Row<'_>) -> Result<ClaimIndexRow<'a>> {
         key: row.get(KEY).map(TaskKey)?,
         queue_key: row.get(QUEUE_KEY)?,
         status: parsed(row, STATUS)?,
-        finished_run_id: head.finished_run_id().map(|id| RunId::parse(id).ok_or(Unreadable)).transpose()?,
+        finished_run_id: head.finished_run_id().map(packed::run_id).transpose()?,
         head,
     })
 }

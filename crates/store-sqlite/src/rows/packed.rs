@@ -24,6 +24,11 @@ impl From<Unreadable> for rusqlite::Error {
     }
 }
 
+/// The id of a run in a packed column.
+pub(super) fn run_id(text: &str) -> Result<RunId, Unreadable> {
+    RunId::parse(text).ok_or(Unreadable)
+}
+
 /// The bytes of a packed column.
 pub(super) fn column<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8]> {
     Ok(row.get_ref(column)?.as_blob()?)

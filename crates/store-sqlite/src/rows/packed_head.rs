@@ -10,12 +10,12 @@
 //! 4. the texts: id of the active run, last route, scheduling as JSON, routes as JSON.
 
 use rusqlite::Row;
-use taskqueue_core::ids::{Route, RunId};
+use taskqueue_core::ids::Route;
 use taskqueue_core::scheduling::Scheduling;
 use taskqueue_core::task::{ActiveRun, FinishedRun, Lifecycle, RunEnd, Status, TaskHead};
 use taskqueue_core::time::Timestamp;
 
-use super::packed::{Packer, Unpacker, Unreadable};
+use super::packed::{Packer, Unpacker, Unreadable, run_id};
 
 const STARTED: u8 = 1;
 const FINISHED: u8 = 1 << 1;
@@ -213,10 +213,7 @@ impl<'a> PackedHead<'a> {
         let (mut extended, scheduling_length) =
             if flags & EXTENDED == 0 { (Extended::default(), None) } else { Extended::unpack(&mut packed)? };
         let mut texts = packed.texts()?;
-        let run = match lease_expires_at {
-            Some(lease_expires_at) => Some((texts.next(RUN_ID)?, lease_expires_at)),
-            None => None,
-        };
+        let run = lease_expires_at.map(|until| texts.next(RUN_ID).map(|id| (id, until))).transpose()?;
         let last_route = last_route_length.map(|length| texts.next(length)).transpose()?;
         extended.scheduling = scheduling_length.map(|length| texts.next(length)).transpose()?;
         let routes = texts.rest();
@@ -244,18 +241,11 @@ impl<'a> PackedHead<'a> {
 
     /// With what columns of their own hold.
     pub fn lifecycle(&self, status: Status, created_at: Timestamp) -> Result<Lifecycle, Unreadable> {
-        let run = match self.run {
-            Some((run_id, lease_expires_at)) => Some(ActiveRun {
-                run_id: RunId::parse(run_id).ok_or(Unreadable)?,
-                lease_expires_at,
-                times_out_at: self.extended.times_out_at,
-            }),
-            None => None,
-        };
-        let finished_run = match self.finished_run {
-            Some((run_id, end)) => Some(FinishedRun { run_id: RunId::parse(run_id).ok_or(Unreadable)?, end }),
-            None => None,
-        };
+        let times_out_at = self.extended.times_out_at;
+        let active =
+            |(id, lease_expires_at)| run_id(id).map(|run_id| ActiveRun { run_id, lease_expires_at, times_out_at });
+        let finished = |(id, end)| run_id(id).map(|run_id| FinishedRun { run_id, end });
+        let (run, finished_run) = (self.run.map(active).transpose()?, self.finished_run.map(finished).transpose()?);
         let last_route = self.last_route.map(|route| Route::parse(route).ok_or(Unreadable)).transpose()?;
         Ok(Lifecycle {
             status,

@@ -5,12 +5,11 @@
 
 use rusqlite::{Row, RowIndex};
 use taskqueue_core::filter::LastErrorFields;
-use taskqueue_core::ids::RunId;
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::task::{Failure, LastError, LastRun, Outcome, Progress};
 use taskqueue_core::time::Timestamp;
 
-use super::packed::{Packer, Unpacker, Unreadable};
+use super::packed::{Packer, Unpacker, Unreadable, run_id};
 
 const RESULT: u8 = 1;
 const ERROR: u8 = 1 << 1;
@@ -129,14 +128,11 @@ impl<'a> PackedOutcome<'a> {
                 Some(LastErrorFields { kind, message, traceback, occurred_at, attempt, run_id })
             }
         };
-        let last_run = match last_run {
-            Some(attempt) => Some((attempt, text(worker)?)),
-            None => None,
-        };
-        let progress = match progress {
-            Some((updated_at, attempt)) => Some(PackedProgress { value: text(progress_length)?, updated_at, attempt }),
-            None => None,
-        };
+        let last_run = last_run.map(|attempt| text(worker).map(|worker| (attempt, worker))).transpose()?;
+        let progress = progress.map(|(updated_at, attempt)| {
+            text(progress_length).map(|value| PackedProgress { value, updated_at, attempt })
+        });
+        let progress = progress.transpose()?;
         if texts.rest().is_empty() { Ok(Self { result, last_error, last_run, progress }) } else { Err(Unreadable) }
     }
 
@@ -151,7 +147,7 @@ impl<'a> PackedOutcome<'a> {
                 },
                 occurred_at: error.occurred_at,
                 attempt: error.attempt,
-                run_id: error.run_id.map(|id| RunId::parse(id).ok_or(Unreadable)).transpose()?,
+                run_id: error.run_id.map(run_id).transpose()?,
             }),
         };
         let last_run =
@@ -168,6 +164,7 @@ impl<'a> PackedOutcome<'a> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use taskqueue_core::ids::RunId;
 
     use super::*;
 

@@ -40,7 +40,6 @@ pub(crate) fn next_merge(segments: &[u64]) -> Option<Range<usize>> {
 
 /// A merge under way.
 pub(crate) struct Merge {
-    pub(crate) row: SegmentRow,
     /// Nothing is older than the result, so what was forgotten needs no entry there.
     is_oldest: bool,
     inputs: Vec<MergeInput>,
@@ -102,9 +101,13 @@ impl Merge {
             Ok(MergeInput { segment: number, pages, page, place, loaded: Vec::new() })
         };
         let inputs = inputs.iter().map(input).collect::<Result<_>>()?;
-        let writer = PageWriter::new(row.number, row.pages, row.entries);
-        let index = IndexSlot::default();
-        Ok(Self { row, is_oldest, inputs, writer, index, is_fresh: false, index_requested: false })
+        let (writer, index) = (PageWriter::new(row), IndexSlot::default());
+        Ok(Self { is_oldest, inputs, writer, index, is_fresh: false, index_requested: false })
+    }
+
+    /// The result, as far as it is written.
+    pub(crate) fn row(&self) -> SegmentRow {
+        self.writer.row
     }
 
     /// Writes up to so many pages. Returns how many it wrote.
@@ -112,11 +115,8 @@ impl Merge {
         let mut written = 0;
         while written < most_pages {
             let Some(entry) = self.next(connection)? else {
-                self.writer.finish(connection)?;
-                let (pages, entries) = (self.writer.pages, self.writer.entries);
-                self.row = SegmentRow { state: SegmentState::Complete, pages, entries, ..self.row };
+                self.writer.finish(connection, SegmentState::Complete)?;
                 self.is_fresh = true;
-                self.row.save(connection)?;
                 return Ok(written + 1);
             };
             if !(self.is_oldest && use_of(&entry) == IdUse::Forgotten) {

@@ -92,22 +92,21 @@ pub(crate) fn with_page<T>(
 
 /// Writes the pages of a segment, in ascending order of the run ids.
 pub(crate) struct PageWriter {
-    pub(crate) segment: i64,
-    pub(crate) pages: i64,
-    pub(crate) entries: u64,
+    /// The segment as far as it is written.
+    pub(crate) row: SegmentRow,
     page: Vec<u8>,
 }
 
 impl PageWriter {
     /// A writer that continues behind what was written before.
-    pub(crate) fn new(segment: i64, pages: i64, entries: u64) -> Self {
-        Self { segment, pages, entries, page: Vec::with_capacity(PAGE_ENTRIES * ENTRY_BYTES) }
+    pub(crate) fn new(row: SegmentRow) -> Self {
+        Self { row, page: Vec::with_capacity(PAGE_ENTRIES * ENTRY_BYTES) }
     }
 
     /// Adds an entry. Returns whether that filled a page, which was written.
     pub(crate) fn add(&mut self, connection: &Connection, entry: &Entry) -> Result<bool> {
         self.page.extend_from_slice(entry);
-        self.entries += 1;
+        self.row.entries += 1;
         let full = self.page.len() >= PAGE_ENTRIES * ENTRY_BYTES;
         if full {
             self.write(connection)?;
@@ -115,15 +114,19 @@ impl PageWriter {
         Ok(full)
     }
 
-    /// Writes the last page.
-    pub(crate) fn finish(&mut self, connection: &Connection) -> Result<()> {
-        if self.page.is_empty() { Ok(()) } else { self.write(connection) }
+    /// Writes the last page, and the segment in its new state.
+    pub(crate) fn finish(&mut self, connection: &Connection, state: SegmentState) -> Result<()> {
+        if !self.page.is_empty() {
+            self.write(connection)?;
+        }
+        self.row.state = state;
+        self.row.save(connection)
     }
 
     fn write(&mut self, connection: &Connection) -> Result<()> {
-        let values = params![page_number(self.segment, self.pages), self.page];
+        let values = params![page_number(self.row.number, self.row.pages), self.page];
         execute(connection, &sql::INSERT_RUN_PAGE, values)?;
-        self.pages += 1;
+        self.row.pages += 1;
         self.page.clear();
         Ok(())
     }
@@ -167,6 +170,11 @@ pub(crate) struct SegmentRow {
 }
 
 impl SegmentRow {
+    /// One of which nothing is written.
+    pub(crate) fn begun(number: i64, oldest: i64, newest: i64) -> Self {
+        Self { number, oldest, newest, state: SegmentState::Building, pages: 0, entries: 0 }
+    }
+
     pub(crate) fn of(row: &Row<'_>) -> Result<Self> {
         let state = SegmentState::parse(row.get_ref("state")?.as_str()?);
         Ok(Self {
@@ -310,19 +318,19 @@ impl Segment {
 /// Writes a whole segment. The entries are in ascending order, each run id once.
 pub(crate) fn write_segment(
     connection: &Connection,
-    segment: i64,
+    number: i64,
     sorted: &[Entry],
     filter_bytes: usize,
-) -> Result<(PageWriter, SegmentIndex)> {
-    let mut writer = PageWriter::new(segment, 0, 0);
+) -> Result<Segment> {
+    let mut writer = PageWriter::new(SegmentRow::begun(number, number, number));
     let mut filter = BloomFilter::new(sorted.len(), filter_bytes);
     for entry in sorted {
         writer.add(connection, entry)?;
         filter.as_mut().map(|filter| filter.add(hash(run_of(entry)))).unwrap_or_default();
     }
-    writer.finish(connection)?;
+    writer.finish(connection, SegmentState::Live)?;
     let first_runs = sorted.iter().step_by(PAGE_ENTRIES).map(run_of).collect();
-    Ok((writer, SegmentIndex { first_runs, filter }))
+    Ok(Segment::new(writer.row, SegmentIndex { first_runs, filter }))
 }
 
 /// Pause after which indexes that could not be built are tried again.
