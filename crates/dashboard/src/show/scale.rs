@@ -21,7 +21,7 @@ pub(crate) struct Tick {
 pub(crate) struct Scale {
     low: f64,
     high: f64,
-    is_log: bool,
+    pub(crate) is_log: bool,
 }
 
 impl Scale {

@@ -13,8 +13,9 @@ use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::{Store, StoreError, StoreExt};
 
-use super::value::{Path, Value, ValueKind, kept};
-use crate::columns::{Column, Value as StoredValue, leaves};
+use super::value::{Path, Value, ValueKind};
+use super::view::View;
+use crate::columns::{Column, leaves};
 use crate::problem::Problem;
 use crate::selected::find_task;
 use crate::show;
@@ -28,73 +29,45 @@ const DOCUMENTS_READ: [&str; 5] = ["args", "result", "progress", "metadata", "la
 /// What a task has besides its documents.
 const FIELDS_READ: [&str; 6] = ["status", "name", "attempt", "priority", "last_route", "created_at"];
 
-/// Returns what is read of each task in any case.
-pub(super) fn read_columns(wanted: &[Path]) -> Vec<Column> {
-    let fields = FIELDS_READ.into_iter().filter_map(Column::parse);
-    wanted.iter().filter_map(|path| path.column.clone()).chain(fields).collect()
-}
-
 /// What is kept of one task.
-pub(super) struct Record {
-    pub(super) id: TaskId,
-    pub(super) name: Option<String>,
-    pub(super) status: Status,
+struct Record {
+    id: TaskId,
+    name: Option<String>,
+    status: Status,
     /// Whether there are values that were not looked at.
-    pub(super) is_partial: bool,
-    cells: Vec<RecordCell>,
-}
-
-/// One value with its path.
-struct RecordCell {
-    path: String,
-    kind: ValueKind,
-    text: String,
-    is_cut: bool,
+    is_partial: bool,
+    /// Values with their paths.
+    cells: Vec<(String, Value)>,
 }
 
 impl Record {
-    pub(super) fn of(task: &TaskView<'_>, columns: &[Column]) -> Self {
-        let (id, name, status) = (task.id, task.name.map(str::to_owned), task.status);
-        let mut record = Self { id, name, status, is_partial: false, cells: Vec::new() };
-        record.add_times(task);
-        for column in columns {
-            if let Some(value) = column.value(task) {
-                record.add_value(column.path().to_owned(), &value);
-            }
-        }
+    fn of(task: &TaskView<'_>, columns: &[Column]) -> Self {
+        let (mut cells, mut is_partial) = (times(task), false);
+        let value = |column: &Column| Some((column.path().to_owned(), Value::of(&column.value(task)?)));
+        cells.extend(columns.iter().filter_map(value));
         for document in DOCUMENTS_READ {
             let found = leaves(task, &[document], DOCUMENT_VALUES);
-            record.is_partial |= found.len() == DOCUMENT_VALUES;
-            found.into_iter().for_each(|(path, value)| record.add_value(path, &value));
+            is_partial |= found.len() == DOCUMENT_VALUES;
+            cells.extend(found.into_iter().map(|(path, value)| (path, Value::of(&value))));
         }
-        record.cells.shrink_to_fit();
-        record
+        cells.shrink_to_fit();
+        Self { id: task.id, name: task.name.map(str::to_owned), status: task.status, is_partial, cells }
     }
 
     /// Returns the bytes of memory that it takes.
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let name = self.name.as_deref().map_or(0, str::len);
-        let cell = |cell: &RecordCell| size_of::<RecordCell>() + cell.path.capacity() + cell.text.capacity();
+        let cell = |(path, value): &(String, Value)| size_of::<(String, Value)>() + path.capacity() + value.text.len();
         size_of::<Self>() + name + self.cells.iter().map(cell).sum::<usize>()
     }
+}
 
-    /// Adds how long it took and waited, as if these were values.
-    fn add_times(&mut self, task: &TaskView<'_>) {
-        let mut add = |path: &str, text| {
-            self.cells.push(RecordCell { path: path.to_owned(), kind: ValueKind::Number, text, is_cut: false });
-        };
-        if let (Some(from), Some(to)) = (task.started_at, task.finished_at) {
-            add("duration", seconds_between(from, to));
-        }
-        if let Some(from) = task.started_at {
-            add("wait", seconds_between(task.created_at, from));
-        }
-    }
-
-    fn add_value(&mut self, path: String, value: &StoredValue<'_>) {
-        let (kind, text, is_cut) = kept(value);
-        self.cells.push(RecordCell { path, kind, text, is_cut });
-    }
+/// Returns how long a task took and waited, as if these were values.
+fn times(task: &TaskView<'_>) -> Vec<(String, Value)> {
+    let took = task.started_at.zip(task.finished_at).map(|times| ("duration", times));
+    let waited = task.started_at.map(|started_at| ("wait", (task.created_at, started_at)));
+    let value = |(from, to)| Value::new(ValueKind::Number, &seconds_between(from, to), false);
+    took.into_iter().chain(waited).map(|(path, times)| (path.to_owned(), value(times))).collect()
 }
 
 /// Seconds with all the microseconds that there are.
@@ -157,31 +130,31 @@ pub(super) struct Collection {
 
 impl Collection {
     /// With room for the paths that were asked for.
-    pub(super) fn new<'p>(wanted: impl Iterator<Item = &'p str>) -> Self {
+    fn new(wanted: &[Path]) -> Self {
         let mut collection = Self::default();
         for path in wanted {
-            collection.keep_path(path);
+            collection.keep_path(&path.text);
         }
         collection
     }
 
     /// Returns whether nothing more fits.
-    pub(super) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.cells >= CELLS || self.text_bytes >= TEXT_BYTES
     }
 
-    pub(super) fn push(&mut self, record: Record) {
+    fn push(&mut self, record: Record) {
         let mut cells = Vec::new();
-        for cell in &record.cells {
-            let path = match self.path_places.get(&cell.path) {
+        for (path, value) in record.cells {
+            let path = match self.path_places.get(&path) {
                 Some(path) => *path,
-                None if self.paths.len() < PATHS => self.keep_path(&cell.path),
+                None if self.paths.len() < PATHS => self.keep_path(&path),
                 None => {
                     self.has_more_paths = true;
                     continue;
                 }
             };
-            cells.push((path, self.keep_value(cell.kind, &cell.text, cell.is_cut)));
+            cells.push((path, self.keep_value(value)));
         }
         cells.sort_unstable();
         cells.dedup_by_key(|(path, _)| *path);
@@ -200,14 +173,14 @@ impl Collection {
         place
     }
 
-    fn keep_value(&mut self, kind: ValueKind, text: &str, is_cut: bool) -> u32 {
-        let key = (kind, is_cut, Box::from(text));
+    fn keep_value(&mut self, value: Value) -> u32 {
+        let key = (value.kind, value.is_cut, value.text.clone());
         if let Some(known) = self.value_places.get(&key) {
             return *known;
         }
         let place = self.values.len() as u32;
-        self.text_bytes += 2 * text.len();
-        self.values.push(Value::new(kind, text, is_cut));
+        self.text_bytes += 2 * value.text.len();
+        self.values.push(value);
         self.value_places.insert(key, place);
         place
     }
@@ -226,42 +199,10 @@ impl Collection {
         self.rows.iter().filter_map(|row| row.place(path)).collect::<HashSet<u32>>().len()
     }
 
-    /// Returns what the values at each path are, by path.
-    pub(super) fn facts(&self) -> Vec<Facts<'_>> {
-        let mut facts = vec![Facts::default(); self.paths.len()];
-        for (path, value) in self.rows.iter().flat_map(|row| &row.cells) {
-            let (facts, value) = (&mut facts[*path as usize], &self.values[*value as usize]);
-            facts.present += 1;
-            facts.numbers += usize::from(value.number.is_some());
-            match facts.first {
-                None => facts.first = Some(value),
-                Some(first) if !facts.differs => facts.differs = first.key() != value.key(),
-                Some(_) => {}
-            }
-        }
-        for facts in &mut facts {
-            facts.differs |= facts.present < self.rows.len();
-        }
-        facts
-    }
-}
-
-/// What the values at one path are.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Facts<'c> {
-    /// Tasks that have a value there.
-    pub(super) present: usize,
-    /// Tasks that have a number there.
-    pub(super) numbers: usize,
-    pub(super) first: Option<&'c Value>,
-    /// Whether not all tasks have the same value there.
-    pub(super) differs: bool,
-}
-
-impl Facts<'_> {
-    /// Returns whether it can be drawn and averaged: some numbers, and nearly nothing else (such as `"NaN"`).
-    pub(super) fn is_numeric(&self) -> bool {
-        self.numbers > 0 && self.numbers * 2 > self.present
+    /// The values of each task with the places of their paths in [`Collection::paths`].
+    pub(super) fn cells(&self) -> impl Iterator<Item = (usize, &Value)> {
+        let cells = self.rows.iter().flat_map(|row| &row.cells);
+        cells.map(|(path, value)| (*path as usize, &self.values[*value as usize]))
     }
 }
 
@@ -269,17 +210,6 @@ impl Facts<'_> {
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Chosen tasks that are read at once. Each may have two megabytes.
 const READS_AT_ONCE: usize = 4;
-
-/// The tasks that are compared: those that match, newest first, up to a number; or those that were chosen one by one.
-pub(super) struct Wanted<'w> {
-    pub(super) selection: TaskSelection,
-    /// These and no others, unless empty.
-    pub(super) ids: &'w [TaskId],
-    /// How many at most.
-    pub(super) most: usize,
-    /// Values that are needed in any case.
-    pub(super) paths: Vec<Path>,
-}
 
 /// How much of what matches was read.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -292,86 +222,96 @@ pub(super) struct Extent {
     pub(super) gone: usize,
 }
 
-impl Wanted<'_> {
-    pub(super) async fn read(self, store: &dyn Store, queue: &QueueName) -> Result<(Collection, Extent), Problem> {
-        let mut collection = Collection::new(self.paths.iter().map(|path| path.text.as_str()));
-        let extent = if self.ids.is_empty() {
-            self.read_matching(store, queue, &mut collection).await?
-        } else {
-            self.read_chosen(store, queue, &mut collection).await?
-        };
-        Ok((collection, extent))
-    }
+/// Reads what a view asks for: the tasks that match, newest first, up to a number; or those that were chosen one by one. Nothing if its
+/// filter is not valid.
+pub(super) async fn read(store: &dyn Store, queue: &QueueName, view: &View) -> Result<(Collection, Extent), Problem> {
+    let Ok(selection) = view.selection.clone() else { return Ok(Default::default()) };
+    let wanted = view.paths();
+    let mut collection = Collection::new(&wanted);
+    let fields = FIELDS_READ.into_iter().filter_map(Column::parse);
+    let columns: Arc<[Column]> = wanted.into_iter().filter_map(|path| path.column).chain(fields).collect();
+    let extent = if view.ids.is_empty() {
+        read_matching(store, queue, selection, columns, view.most, &mut collection).await?
+    } else {
+        read_chosen(store, queue, selection, columns, &view.ids, &mut collection).await?
+    };
+    Ok((collection, extent))
+}
 
-    async fn read_matching(
-        self,
-        store: &dyn Store,
-        queue: &QueueName,
-        into: &mut Collection,
-    ) -> Result<Extent, Problem> {
-        let (selection, columns) = (self.selection, Arc::new(read_columns(&self.paths)));
-        let mut after = None;
-        loop {
-            let limit = u16::try_from(self.most - into.rows.len()).unwrap_or(u16::MAX);
-            let (selection, columns) = (selection.clone(), Arc::clone(&columns));
-            let query = TaskQuery { selection, order: TaskOrder::default(), limit, after, max_bytes: PAGE_BYTES };
-            let read = move |task: &TaskView<'_>| {
-                let record = Record::of(task, &columns);
-                let bytes = record.bytes();
-                (record, bytes)
-            };
-            let page = store.list_rows(queue, query, read).await?;
-            let (records, mut collection) = (page.items, std::mem::take(into));
-            let collect = move || {
-                records.into_iter().for_each(|record| collection.push(record));
-                collection
-            };
-            *into = on_own_thread(collect).await?;
-            after = page.next;
-            if after.is_none() || into.rows.len() >= self.most || into.is_full() {
-                break;
-            }
-        }
-        if after.is_none() {
-            return Ok(Extent { is_all: true, matching: Some(into.rows.len() as u64), gone: 0 });
-        }
-        // A count that takes too long is left out rather than the page.
-        let matching = match store.count_tasks(queue, selection).await {
-            Ok(count) => Some(count),
-            Err(StoreError::Busy) => None,
-            Err(error) => return Err(error.into()),
+async fn read_matching(
+    store: &dyn Store,
+    queue: &QueueName,
+    selection: TaskSelection,
+    columns: Arc<[Column]>,
+    most: usize,
+    into: &mut Collection,
+) -> Result<Extent, Problem> {
+    let mut after = None;
+    loop {
+        let limit = u16::try_from(most - into.rows.len()).unwrap_or(u16::MAX);
+        let (selection, columns) = (selection.clone(), Arc::clone(&columns));
+        let query = TaskQuery { selection, order: TaskOrder::default(), limit, after, max_bytes: PAGE_BYTES };
+        let read = move |task: &TaskView<'_>| {
+            let record = Record::of(task, &columns);
+            let bytes = record.bytes();
+            (record, bytes)
         };
-        Ok(Extent { is_all: false, matching, gone: 0 })
+        let page = store.list_rows(queue, query, read).await?;
+        let (records, mut collection) = (page.items, std::mem::take(into));
+        let collect = move || {
+            records.into_iter().for_each(|record| collection.push(record));
+            collection
+        };
+        *into = on_own_thread(collect).await?;
+        after = page.next;
+        if after.is_none() || into.rows.len() >= most || into.is_full() {
+            break;
+        }
     }
+    if after.is_none() {
+        return Ok(Extent { is_all: true, matching: Some(into.rows.len() as u64), gone: 0 });
+    }
+    // A count that takes too long is left out rather than the page.
+    let matching = match store.count_tasks(queue, selection).await {
+        Ok(count) => Some(count),
+        Err(StoreError::Busy) => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Extent { is_all: false, matching, gone: 0 })
+}
 
-    async fn read_chosen(self, store: &dyn Store, queue: &QueueName, into: &mut Collection) -> Result<Extent, Problem> {
-        let mut extent = Extent { is_all: true, ..Extent::default() };
-        let mut tasks = stream::iter(self.ids.to_vec()).map(|id| find_task(store, queue, id)).buffered(READS_AT_ONCE);
-        let chosen = Arc::new((self.selection, read_columns(&self.paths)));
-        while let Some(task) = tasks.next().await {
-            let Some(task) = task? else {
-                extent.gone += 1;
-                continue;
-            };
-            let (mut collection, chosen) = (std::mem::take(into), Arc::clone(&chosen));
-            let collect = move || {
-                let (view, (selection, columns)) = (task.view(), &*chosen);
-                if !selection.matches(&view) {
-                    return (collection, true);
-                }
-                if collection.is_full() {
-                    return (collection, false);
-                }
+async fn read_chosen(
+    store: &dyn Store,
+    queue: &QueueName,
+    selection: TaskSelection,
+    columns: Arc<[Column]>,
+    ids: &[TaskId],
+    into: &mut Collection,
+) -> Result<Extent, Problem> {
+    let mut extent = Extent { is_all: true, ..Extent::default() };
+    let mut tasks = stream::iter(ids.to_vec()).map(|id| find_task(store, queue, id)).buffered(READS_AT_ONCE);
+    let chosen = Arc::new((selection, columns));
+    while let Some(task) = tasks.next().await {
+        let Some(task) = task? else {
+            extent.gone += 1;
+            continue;
+        };
+        let (mut collection, chosen) = (std::mem::take(into), Arc::clone(&chosen));
+        let collect = move || {
+            let (view, (selection, columns)) = (task.view(), &*chosen);
+            let is_wanted = selection.matches(&view);
+            let has_room = !is_wanted || !collection.is_full();
+            if is_wanted && has_room {
                 collection.push(Record::of(&view, columns));
-                (collection, true)
-            };
-            (*into, extent.is_all) = on_own_thread(collect).await?;
-            if !extent.is_all {
-                break;
             }
+            (collection, has_room)
+        };
+        (*into, extent.is_all) = on_own_thread(collect).await?;
+        if !extent.is_all {
+            break;
         }
-        Ok(extent)
     }
+    Ok(extent)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use super::collection::{Collection, Facts, PathIndex, Row};
+use super::collection::{Collection, PathIndex, Row};
 use super::value::{Path, ROOTS, Value, is_seed, words};
 use super::view::View;
 
@@ -50,26 +50,62 @@ impl Better {
 }
 
 /// A path, with what its values are.
-#[derive(Clone, Debug)]
-pub(super) struct Column {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column<'c> {
     pub(super) path: PathIndex,
-    pub(super) text: String,
-    pub(super) is_numeric: bool,
+    pub(super) text: &'c str,
+    /// Tasks that have a value there.
+    present: usize,
+    /// Tasks that have a number there.
+    numbers: usize,
+    first: Option<&'c Value>,
+    /// Whether not all tasks have the same value there.
     pub(super) differs: bool,
     pub(super) better: Option<Better>,
 }
 
-impl Column {
-    fn new(path: PathIndex, text: &str, facts: &Facts<'_>, view: &View) -> Self {
-        let is_in = |paths: &[Path]| paths.iter().any(|path| path.text == text);
-        let better = match () {
-            () if !facts.is_numeric() => None,
+impl<'c> Column<'c> {
+    /// The paths of a collection, by their index.
+    fn all(collection: &'c Collection, view: &View) -> Vec<Self> {
+        let empty = |(path, text): (PathIndex, &'c String)| Self {
+            path,
+            text: text.as_str(),
+            present: 0,
+            numbers: 0,
+            first: None,
+            differs: false,
+            better: None,
+        };
+        let mut all: Vec<Self> = (0..).zip(&collection.paths).map(empty).collect();
+        for (path, value) in collection.cells() {
+            let column = &mut all[path];
+            column.present += 1;
+            column.numbers += usize::from(value.number.is_some());
+            let first = *column.first.get_or_insert(value);
+            column.differs = column.differs || first.key() != value.key();
+        }
+        for column in &mut all {
+            column.differs |= column.present < collection.rows.len();
+            column.better = column.goal(view);
+        }
+        all
+    }
+
+    /// Returns which of its values are good ones, as far as that is said or known.
+    fn goal(&self, view: &View) -> Option<Better> {
+        let is_in = |paths: &[Path]| paths.iter().any(|path| path.text == self.text);
+        match () {
+            () if !self.is_numeric() => None,
             () if is_in(&view.lower) => Some(Better::Lower),
             () if is_in(&view.higher) => Some(Better::Higher),
-            () if text.starts_with("result.") || text.starts_with("progress.") => Better::by_name(text),
+            () if self.is_result() || self.text.starts_with("progress.") => Better::by_name(self.text),
             () => None,
-        };
-        Self { path, is_numeric: facts.is_numeric(), differs: facts.differs, better, text: text.to_owned() }
+        }
+    }
+
+    /// Returns whether it can be drawn and averaged: some numbers, and nearly nothing else (such as `"NaN"`).
+    pub(super) fn is_numeric(&self) -> bool {
+        self.numbers > 0 && self.numbers * 2 > self.present
     }
 
     pub(super) fn is_arg(&self) -> bool {
@@ -84,56 +120,58 @@ impl Column {
     pub(super) fn is_result(&self) -> bool {
         self.text.starts_with("result.")
     }
+
+    /// Returns whether it holds numbers that came out.
+    pub(super) fn is_measured(&self) -> bool {
+        self.is_numeric() && !self.is_arg()
+    }
 }
 
 /// What a view makes of the tasks that were read.
 pub(super) struct Columns<'c> {
     pub(super) collection: &'c Collection,
     /// All paths, by their index.
-    all: Vec<Column>,
-    pub(super) shown: Vec<Column>,
+    all: Vec<Column<'c>>,
+    pub(super) shown: Vec<Column<'c>>,
     /// The paths that have values: of args, of results, and so on, each in alphabetical order.
-    pub(super) filled: Vec<Column>,
+    pub(super) filled: Vec<Column<'c>>,
     /// What all tasks have in common, by path.
     pub(super) constants: Vec<(&'c str, &'c Value)>,
     /// The number that all of this is about: the first result for which it is known what is good, or the first one.
-    pub(super) target: Option<Column>,
+    pub(super) target: Option<Column<'c>>,
 }
 
 impl<'c> Columns<'c> {
     pub(super) fn new(collection: &'c Collection, view: &View) -> Self {
-        let facts = collection.facts();
-        let column = |((path, text), facts): ((PathIndex, &String), &Facts<'_>)| Column::new(path, text, facts, view);
-        let all: Vec<Column> = (0..).zip(&collection.paths).zip(&facts).map(column).collect();
-        let fact = |column: &Column| &facts[column.path as usize];
-        let mut filled: Vec<Column> = all.iter().filter(|column| fact(column).present > 0).cloned().collect();
-        let rank = |text: &str| ROOTS.iter().position(|root| text.starts_with(root)).unwrap_or(ROOTS.len());
-        filled.sort_by(|a, b| rank(&a.text).cmp(&rank(&b.text)).then_with(|| a.text.cmp(&b.text)));
-        let named = view.columns.iter().filter_map(|path| collection.path(&path.text));
-        let named: Vec<Column> = named.map(|path| all[path as usize].clone()).collect();
+        let all = Column::all(collection, view);
+        let mut filled: Vec<Column<'_>> = all.iter().filter(|column| column.present > 0).copied().collect();
+        filled.sort_by_key(|column| {
+            (ROOTS.iter().position(|root| column.text.starts_with(root)).unwrap_or(ROOTS.len()), column.text)
+        });
+        let find = |path: &Path| collection.path(&path.text).map(|path| all[path as usize]);
+        let named: Vec<Column<'_>> = view.columns.iter().filter_map(find).collect();
         let shown = if named.is_empty() { usual(&filled, collection.rows.len()) } else { named };
-        let is_shown = |path: PathIndex| shown.iter().any(|column| column.path == path);
-        let is_constant =
-            |column: &&Column| (column.is_arg() || column.is_result()) && !column.differs && !is_shown(column.path);
-        let constant = |column: &Column| Some((collection.paths[column.path as usize].as_str(), fact(column).first?));
-        let constants = filled.iter().filter(is_constant).filter_map(constant).collect();
-        let target = match &view.y {
-            Some(path) => collection.path(&path.text).map(|path| &all[path as usize]),
-            None => usual_target(&filled),
-        };
-        let target = target.filter(|column| column.is_numeric).cloned();
+        let is_shown = |column: &Column<'_>| shown.iter().any(|shown| shown.path == column.path);
+        let is_constant = |column: &&Column<'_>| (column.is_arg() || column.is_result()) && !column.differs;
+        let constants = filled.iter().filter(is_constant).filter(|column| !is_shown(column));
+        let constants = constants.filter_map(|column| Some((column.text, column.first?))).collect();
+        let target = view.y.as_ref().map_or_else(|| usual_target(&filled), find).filter(Column::is_numeric);
         Self { collection, all, shown, filled, constants, target }
     }
 
-    pub(super) fn column(&self, path: &str) -> Option<&Column> {
-        Some(&self.all[self.collection.path(path)? as usize])
+    pub(super) fn column(&self, path: &str) -> Option<Column<'c>> {
+        Some(self.all[self.collection.path(path)? as usize])
     }
 
     /// The best value of a column, if it is known what is good.
-    pub(super) fn best(&self, column: &Column) -> Option<&'c Value> {
+    pub(super) fn best(&self, column: &Column<'_>) -> Option<&'c Value> {
         let better = column.better?;
-        let values = self.collection.rows.iter().filter_map(|row| self.number(row, column.path));
-        values.reduce(|best, value| if better.prefers(value, best) { value } else { best })
+        self.numbers(column).reduce(|best, value| if better.prefers(value, best) { value } else { best })
+    }
+
+    /// The numbers in a column.
+    pub(super) fn numbers(&self, column: &Column<'_>) -> impl Iterator<Item = &'c Value> {
+        self.collection.rows.iter().filter_map(|row| self.number(row, column.path))
     }
 
     /// The value of a task at a path, if it is a number.
@@ -142,35 +180,35 @@ impl<'c> Columns<'c> {
     }
 
     /// The args that differ.
-    pub(super) fn differing_args(&self) -> impl Iterator<Item = &Column> {
-        self.filled.iter().filter(|column| column.is_arg() && column.differs)
+    pub(super) fn differing_args(&self) -> impl Iterator<Item = Column<'c>> {
+        self.filled.iter().filter(|column| column.is_arg() && column.differs).copied()
     }
 
     /// The args that differ, but no seed.
-    pub(super) fn args_but_seed(&self) -> impl Iterator<Item = &Column> {
-        self.differing_args().filter(|column| !is_seed(&column.text))
+    pub(super) fn args_but_seed(&self) -> impl Iterator<Item = Column<'c>> {
+        self.differing_args().filter(|column| !is_seed(column.text))
     }
 
     /// The numeric arg that differs and has most different values; no seed, unless there is no other.
-    pub(super) fn main_arg(&self) -> Option<&Column> {
-        let rank = |column: &&Column| (is_seed(&column.text), Reverse(self.collection.different(column.path)));
-        self.differing_args().filter(|column| column.is_numeric).min_by_key(rank)
+    pub(super) fn main_arg(&self) -> Option<Column<'c>> {
+        let rank = |column: &Column<'_>| (is_seed(column.text), Reverse(self.collection.different(column.path)));
+        self.differing_args().filter(Column::is_numeric).min_by_key(rank)
     }
 }
 
 /// Args that differ, numbers of results, and how long it took.
-fn usual(filled: &[Column], tasks: usize) -> Vec<Column> {
+fn usual<'c>(filled: &[Column<'c>], tasks: usize) -> Vec<Column<'c>> {
     let args = filled.iter().filter(|column| column.is_arg() && column.differs).take(USUAL_ARGS);
-    let is_told = |column: &&Column| column.is_result() && column.is_numeric && (column.differs || tasks == 1);
+    let is_told = |column: &&Column<'_>| column.is_result() && column.is_numeric() && (column.differs || tasks == 1);
     let results = filled.iter().filter(is_told).take(USUAL_RESULTS);
     let duration = filled.iter().filter(|column| column.text.starts_with("duration"));
-    args.chain(results).chain(duration).cloned().collect()
+    args.chain(results).chain(duration).copied().collect()
 }
 
-fn usual_target(filled: &[Column]) -> Option<&Column> {
-    let results = || filled.iter().filter(|column| column.is_numeric && column.is_result());
+fn usual_target<'c>(filled: &[Column<'c>]) -> Option<Column<'c>> {
+    let results = || filled.iter().filter(|column| column.is_numeric() && column.is_result());
     let duration = || filled.iter().find(|column| column.text == "duration");
-    results().find(|column| column.better.is_some()).or_else(|| results().next()).or_else(duration)
+    results().find(|column| column.better.is_some()).or_else(|| results().next()).or_else(duration).copied()
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! Groups of tasks that have the same args, as repetitions with other seeds have: mean, deviation, smallest and largest of each number.
 //! And tables as CSV: all of their rows, with exact values.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use taskqueue_core::csv::{text, write_line};
 
 use super::collection::Row;
 use super::columns::{Better, Column, Columns};
-use super::table::{Head, PAGE_ROWS, Sort, computed, head, shown};
+use super::table::{Sort, computed, page_of, shown_or_empty};
 use super::value::{Summary, Value, ValueKind, is_time};
 use super::view::{Grouping, View};
 use crate::show::scale::rounded;
@@ -33,28 +32,47 @@ pub(super) struct Group<'c> {
 
 /// All groups, in the order of the view.
 pub(super) struct Groups<'c> {
-    pub(super) by: Vec<Column>,
-    pub(super) measured: Vec<Column>,
+    pub(super) by: Vec<Column<'c>>,
+    pub(super) measured: Vec<Column<'c>>,
+    /// The best mean of each that is measured, if it is known what is good.
+    best: Vec<Option<f64>>,
     pub(super) groups: Vec<Group<'c>>,
 }
 
 impl<'c> Groups<'c> {
     /// None if the view groups by nothing.
     pub(super) fn new(columns: &Columns<'c>, view: &View, sort: Option<Sort>) -> Option<Self> {
-        let by: Vec<Column> = match view.grouping.as_ref()? {
-            Grouping::ArgsButSeed => columns.args_but_seed().take(KEYS_MAX).cloned().collect(),
-            Grouping::By(paths) => paths.iter().filter_map(|path| columns.column(&path.text)).cloned().collect(),
+        let by: Vec<Column<'_>> = match view.grouping.as_ref()? {
+            Grouping::ArgsButSeed => columns.args_but_seed().take(KEYS_MAX).collect(),
+            Grouping::By(paths) => paths.iter().filter_map(|path| columns.column(&path.text)).collect(),
         };
-        let is_key = |column: &Column| by.iter().any(|key| key.path == column.path);
-        let is_measured = |column: &&Column| column.is_numeric && !is_key(column) && !column.is_arg();
-        let measured: Vec<Column> = columns.shown.iter().filter(is_measured).cloned().collect();
+        let is_key = |column: &Column<'_>| by.iter().any(|key| key.path == column.path);
+        let is_measured = |column: &&Column<'_>| column.is_measured() && !is_key(column);
+        let measured: Vec<Column<'_>> = columns.shown.iter().filter(is_measured).copied().collect();
         let mut groups = collect_groups(columns, &by, &measured);
         sort_groups(&mut groups, &by, &measured, sort);
-        Some(Self { by, measured, groups })
+        let best = measured.iter().enumerate().map(|(place, column)| best_mean(&groups, place, column)).collect();
+        Some(Self { by, measured, best, groups })
+    }
+
+    /// The groups of the page of the view.
+    pub(super) fn page(&self, view: &View) -> impl Iterator<Item = &Group<'c>> {
+        page_of(&self.groups, view)
+    }
+
+    /// What the tasks of a group have in common, in the order of the columns.
+    pub(super) fn key<'g>(&'g self, group: &'g Group<'c>) -> impl Iterator<Item = (String, &'g Column<'c>)> {
+        group.key.iter().zip(&self.by).map(|(value, column)| (shown_or_empty(column, *value), column))
+    }
+
+    /// What was measured of a group, in the order of the columns.
+    pub(super) fn means<'g>(&'g self, group: &'g Group<'c>) -> impl Iterator<Item = MeanCell> {
+        let columns = self.measured.iter().zip(&self.best);
+        group.measures.iter().zip(columns).map(|(measure, (column, best))| MeanCell::of(measure, column, *best))
     }
 }
 
-fn collect_groups<'c>(columns: &Columns<'c>, by: &[Column], measured: &[Column]) -> Vec<Group<'c>> {
+fn collect_groups<'c>(columns: &Columns<'c>, by: &[Column<'_>], measured: &[Column<'_>]) -> Vec<Group<'c>> {
     let collection = columns.collection;
     let mut places: HashMap<Vec<Option<(ValueKind, String)>>, usize> = HashMap::new();
     let mut groups: Vec<Group<'c>> = Vec::new();
@@ -73,7 +91,7 @@ fn collect_groups<'c>(columns: &Columns<'c>, by: &[Column], measured: &[Column])
 }
 
 impl<'c> Measure<'c> {
-    fn add(&mut self, columns: &Columns<'c>, row: &Row, column: &Column) {
+    fn add(&mut self, columns: &Columns<'c>, row: &Row, column: &Column<'_>) {
         let Some(value) = columns.number(row, column.path) else { return };
         self.summary.add(value.approximate().unwrap_or_default());
         self.low = Some(self.low.filter(|low| low.compare(value).is_le()).unwrap_or(value));
@@ -87,24 +105,26 @@ impl<'c> Measure<'c> {
 }
 
 /// By a value that groups have in common, or by a mean; those without one come last.
-fn sort_groups(groups: &mut [Group<'_>], by: &[Column], measured: &[Column], sort: Option<Sort>) {
+fn sort_groups(groups: &mut [Group<'_>], by: &[Column<'_>], measured: &[Column<'_>], sort: Option<Sort>) {
     let Some(sort) = sort else { return };
     if let Some(place) = by.iter().position(|column| column.path == sort.path) {
         groups.sort_by(|a, b| sort.compare(a.key[place], b.key[place]));
     } else if let Some(place) = measured.iter().position(|column| column.path == sort.path) {
-        groups.sort_by(|a, b| compare_means(a.measures[place].mean(), b.measures[place].mean(), sort.is_descending));
+        let mean = |group: &Group<'_>| group.measures[place].mean();
+        groups.sort_by(|a, b| sort.compare_by(mean(a), mean(b), f64::total_cmp));
     }
 }
 
-fn compare_means(a: Option<f64>, b: Option<f64>, is_descending: bool) -> Ordering {
-    match (a, b) {
-        (Some(a), Some(b)) if is_descending => b.total_cmp(&a),
-        (Some(a), Some(b)) => a.total_cmp(&b),
-        (a, b) => b.is_some().cmp(&a.is_some()),
+fn best_mean(groups: &[Group<'_>], place: usize, column: &Column<'_>) -> Option<f64> {
+    let means = groups.iter().filter_map(|group| group.measures[place].mean());
+    match column.better? {
+        Better::Lower => means.reduce(f64::min),
+        Better::Higher => means.reduce(f64::max),
     }
 }
 
 /// One mean as the table shows it.
+#[derive(Default)]
 pub(super) struct MeanCell {
     pub(super) mean: String,
     /// With its sign; empty of a single number.
@@ -113,82 +133,30 @@ pub(super) struct MeanCell {
     pub(super) is_best: bool,
 }
 
-pub(super) struct GroupRow {
-    pub(super) key: Vec<(String, bool)>,
-    pub(super) tasks: usize,
-    pub(super) means: Vec<MeanCell>,
-}
-
-/// One page of groups.
-pub(super) struct GroupTable {
-    pub(super) keys: Vec<Head>,
-    pub(super) measures: Vec<Head>,
-    pub(super) rows: Vec<GroupRow>,
-    pub(super) total: usize,
-}
-
-impl GroupTable {
-    pub(super) fn new(groups: &Groups<'_>, columns: &Columns<'_>, view: &View, sort: Option<Sort>) -> Self {
-        let from = (view.page - 1).saturating_mul(PAGE_ROWS).min(groups.groups.len());
-        let best: Vec<Option<f64>> = (0..groups.measured.len()).map(|place| best_mean(groups, place)).collect();
-        let key = |(value, column): (&Option<&Value>, &Column)| {
-            (value.map(|value| shown(column, value).0).unwrap_or_default(), column.is_numeric)
-        };
-        let row = |group: &Group<'_>| GroupRow {
-            key: group.key.iter().zip(&groups.by).map(key).collect(),
-            tasks: group.tasks,
-            means: group
-                .measures
-                .iter()
-                .zip(groups.measured.iter().zip(&best))
-                .map(|(m, (column, best))| mean_cell(m, column, *best))
-                .collect(),
-        };
+impl MeanCell {
+    fn of(measure: &Measure<'_>, column: &Column<'_>, best: Option<f64>) -> Self {
+        let Some(mean) = measure.mean() else { return Self::default() };
+        let [low, high] = [measure.low, measure.high].map(|value| shown_or_empty(column, value));
+        let deviation = measure.summary.deviation().map(|deviation| format!("± {}", deviation_text(column, deviation)));
         Self {
-            keys: groups.by.iter().map(|column| head(columns, column, view, sort)).collect(),
-            measures: groups.measured.iter().map(|column| head(columns, column, view, sort)).collect(),
-            rows: groups.groups.iter().skip(from).take(PAGE_ROWS).map(row).collect(),
-            total: groups.groups.len(),
+            mean: computed(column, mean),
+            deviation: deviation.unwrap_or_default(),
+            // Of a single number it would say the same again.
+            range: if measure.summary.count < 2 { String::new() } else { format!("{low} to {high}") },
+            is_best: best == Some(mean),
         }
     }
 }
 
-fn best_mean(groups: &Groups<'_>, place: usize) -> Option<f64> {
-    let means = groups.groups.iter().filter_map(|group| group.measures[place].mean());
-    match groups.measured[place].better? {
-        Better::Lower => means.reduce(f64::min),
-        Better::Higher => means.reduce(f64::max),
-    }
-}
-
-fn mean_cell(measure: &Measure<'_>, column: &Column, best: Option<f64>) -> MeanCell {
-    let Some(mean) = measure.mean() else {
-        return MeanCell { mean: String::new(), deviation: String::new(), range: String::new(), is_best: false };
-    };
-    let text = |value: Option<&Value>| value.map(|value| shown(column, value).0).unwrap_or_default();
-    let (low, high) = (text(measure.low), text(measure.high));
-    MeanCell {
-        mean: computed(column, mean),
-        deviation: measure
-            .summary
-            .deviation()
-            .map(|deviation| format!("± {}", deviation_text(column, deviation)))
-            .unwrap_or_default(),
-        // Of a single number it would say the same again.
-        range: if measure.summary.count < 2 { String::new() } else { format!("{low} to {high}") },
-        is_best: best == Some(mean),
-    }
-}
-
 /// Two digits say all that a deviation knows.
-fn deviation_text(column: &Column, deviation: f64) -> String {
-    if is_time(&column.text) { computed(column, deviation) } else { rounded(deviation, 2) }
+fn deviation_text(column: &Column<'_>, deviation: f64) -> String {
+    if is_time(column.text) { computed(column, deviation) } else { rounded(deviation, 2) }
 }
 
 /// Tasks as lines.
 pub(super) fn tasks_csv(columns: &Columns<'_>, rows: &[&Row]) -> Vec<u8> {
     let mut out = Vec::new();
-    let paths = columns.shown.iter().map(|column| column.text.as_str());
+    let paths = columns.shown.iter().map(|column| column.text);
     write_line(&mut out, ["id", "name", "status"].into_iter().chain(paths));
     for row in rows {
         let known = [row.id.as_str(), row.name.as_deref().unwrap_or_default(), row.status.as_str()];
@@ -202,7 +170,7 @@ pub(super) fn tasks_csv(columns: &Columns<'_>, rows: &[&Row]) -> Vec<u8> {
 /// Groups as lines: what they have in common, how many tasks they are, and five columns for each number.
 pub(super) fn groups_csv(groups: &Groups<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    let keys = groups.by.iter().map(|column| column.text.clone());
+    let keys = groups.by.iter().map(|column| column.text.to_owned());
     let measured = groups
         .measured
         .iter()

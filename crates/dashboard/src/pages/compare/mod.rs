@@ -14,17 +14,17 @@ use askama::Template;
 use taskqueue_core::ids::QueueName;
 use tokio::sync::Semaphore;
 
-use self::collection::{Collection, Extent, Wanted};
+use self::collection::Extent;
 use self::columns::{Column, Columns};
-use self::groups::{GroupTable, Groups};
+use self::groups::Groups;
 use self::parallel::Parallel;
 use self::scatter::Scatter;
-use self::table::{PAGE_ROWS, Sort, Table};
+use self::table::{Head, PAGE_ROWS, Sort, Table};
 use self::view::{MOST_TASKS, ScaleChoice, View};
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::FilterMark;
-use crate::state::{Dashboard, on_own_thread};
+use crate::state::on_own_thread;
 use crate::visit::Visit;
 use crate::{answer, show};
 
@@ -52,28 +52,33 @@ struct ComparePage<'c> {
     read_more: Option<String>,
     csv: String,
     warnings: Vec<String>,
-    auto_x: Option<Column>,
-    auto_y: Option<Column>,
-    scatter: Option<Scatter>,
-    parallel: Option<Parallel>,
+    auto_x: Option<Column<'c>>,
+    auto_y: Option<Column<'c>>,
+    scatter: Option<Scatter<'c>>,
+    parallel: Option<Parallel<'c>>,
+    sort: Option<Sort>,
     table: Option<Table<'c>>,
-    groups: Option<GroupTable>,
+    groups: Option<Groups<'c>>,
     pages: Pages,
 }
 
-impl ComparePage<'_> {
-    fn is_shown(&self, column: &Column) -> bool {
+impl<'c> ComparePage<'c> {
+    fn head(&self, column: &Column<'c>) -> Head<'c> {
+        table::head(self.columns, column, self.view, self.sort)
+    }
+
+    fn is_shown(&self, column: &Column<'_>) -> bool {
         self.columns.shown.iter().any(|shown| shown.path == column.path)
     }
 
-    fn is_axis(&self, column: &Column) -> bool {
-        self.parallel.as_ref().is_some_and(|parallel| parallel.paths.contains(&column.text))
+    fn is_axis(&self, column: &Column<'_>) -> bool {
+        let axes = self.parallel.iter().flat_map(|parallel| &parallel.axes);
+        axes.into_iter().any(|axis| axis.column.path == column.path)
     }
 
     /// The choices of a scale: the automatic one says what it is.
     fn scales(&self, axis: &str) -> [(&'static str, &'static str); 3] {
-        let is_log =
-            self.scatter.as_ref().is_some_and(|scatter| if axis == "x" { scatter.x_is_log } else { scatter.y_is_log });
+        let is_log = self.scatter.as_ref().is_some_and(|scatter| scatter.is_log(axis));
         let choice = if axis == "x" { self.view.x_scale } else { self.view.y_scale };
         let automatic = match (choice, is_log) {
             (ScaleChoice::Auto, true) => "log (auto)",
@@ -104,7 +109,7 @@ pub(crate) async fn compare(visit: Visit) -> PageResult {
         Err(changed) => return Ok(answer::see_other(&changed.at(&visit.path))),
     };
     let turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
-    let (collection, extent) = read(&visit.dashboard, &queue, &view).await?;
+    let (collection, extent) = collection::read(visit.dashboard.store(), &queue, &view).await?;
     let shell = Shell::new(&visit, format!("Compare tasks of {queue}"), Section::Compare, Some(&queue)).await?;
     let work = move || {
         let _turn = turn;
@@ -125,7 +130,7 @@ pub(crate) async fn download(visit: Visit) -> PageResult {
         return Err(error.clone().into());
     }
     let turn = TURNS.acquire().await.map_err(|_| Problem::busy())?;
-    let (collection, _) = read(&visit.dashboard, &queue, &view).await?;
+    let (collection, _) = collection::read(visit.dashboard.store(), &queue, &view).await?;
     let work = move || {
         let _turn = turn;
         let columns = Columns::new(&collection, &view);
@@ -139,13 +144,6 @@ pub(crate) async fn download(visit: Visit) -> PageResult {
     Ok(answer::file(on_own_thread(work).await?, "text/csv; charset=utf-8", &disposition))
 }
 
-/// Returns what the view asks for; nothing if its filter is not valid.
-async fn read(dashboard: &Dashboard, queue: &QueueName, view: &View) -> Result<(Collection, Extent), Problem> {
-    let Ok(selection) = view.selection.clone() else { return Ok(Default::default()) };
-    let wanted = Wanted { selection, ids: &view.ids, most: view.most, paths: view.paths() };
-    wanted.read(dashboard.store(), queue).await
-}
-
 /// Everything that is made of the tasks.
 fn page_of<'c>(
     visit: &'c Visit,
@@ -157,9 +155,9 @@ fn page_of<'c>(
 ) -> ComparePage<'c> {
     let (collection, path) = (columns.collection, visit.path.as_str());
     let sort = Sort::new(columns, view);
-    let groups = Groups::new(columns, view, sort).map(|groups| GroupTable::new(&groups, columns, view, sort));
-    let table = Table::new(columns, view, sort, &table::sorted(columns, sort));
-    let rows = groups.as_ref().map_or(collection.rows.len(), |groups| groups.total);
+    let groups = Groups::new(columns, view, sort);
+    let table = Table::new(columns, view, &table::sorted(columns, sort));
+    let rows = groups.as_ref().map_or(collection.rows.len(), |groups| groups.groups.len());
     let last = rows.div_ceil(PAGE_ROWS).max(1);
     let (auto_x, auto_y) = scatter::axis_columns(columns, view);
     let filter = view.selectors.filter.as_deref().unwrap_or_default();
@@ -178,6 +176,7 @@ fn page_of<'c>(
         shell: shell.made_by_now(visit),
         auto_x,
         auto_y,
+        sort,
         groups,
         columns,
         view,

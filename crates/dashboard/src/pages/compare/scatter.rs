@@ -1,113 +1,151 @@
 //! The scatter: one number against another. Places are in percent, so that the chart fits every width. And the colours of points and
 //! lines: a class for each of a few values, or five steps over many numbers.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
 use taskqueue_core::status::Status;
 
-use super::collection::{Collection, PathIndex, Row};
+use super::collection::{Collection, Row};
 use super::columns::{Column, Columns};
+use super::table::shown;
 use super::value::{Value, ValueKind};
 use super::view::{ScaleChoice, View};
 use crate::show;
-use crate::show::scale::{Scale, without_zeros};
+use crate::show::scale::{Scale, Tick, without_zeros};
 
 /// Points that are links of their own. More are drawn as one shape for each colour.
 const LINKED_POINTS: usize = 2_000;
 /// Characters of a name in the text of a point.
-pub(super) const TITLE_CHARS: usize = 40;
+const TITLE_CHARS: usize = 40;
 
-/// A mark at an axis, in percent.
-#[derive(Clone)]
-pub(super) struct Mark {
-    pub(super) at: String,
-    pub(super) label: String,
+/// A task in its place, from 0 to 1 from the left and from above.
+#[derive(Clone, Copy)]
+pub(super) struct Point<'c> {
+    pub(super) row: &'c Row,
+    x: f64,
+    y: f64,
 }
 
-pub(super) struct Point {
-    pub(super) x: String,
-    pub(super) y: String,
-    pub(super) id: String,
-    pub(super) title: String,
+impl Point<'_> {
+    pub(super) fn left(&self) -> String {
+        percent(self.x)
+    }
+
+    pub(super) fn top(&self) -> String {
+        percent(self.y)
+    }
 }
 
-pub(super) struct Dots {
+/// The points of a colour.
+pub(super) struct Dots<'c> {
     pub(super) class: Class,
-    pub(super) points: Vec<Point>,
-    /// All points as one shape, in a box of 2000 by 1000; empty if they are links.
-    pub(super) shape: String,
+    pub(super) points: Vec<Point<'c>>,
 }
 
-pub(super) struct Scatter {
-    pub(super) x: Column,
-    pub(super) y: Column,
-    pub(super) x_is_log: bool,
-    pub(super) y_is_log: bool,
-    pub(super) x_marks: Vec<Mark>,
-    pub(super) y_marks: Vec<Mark>,
-    pub(super) dots: Vec<Dots>,
+impl Dots<'_> {
+    /// All points as one shape, in a box of 2000 by 1000.
+    pub(super) fn shape(&self) -> String {
+        self.points.iter().map(|point| format!("M{:.0} {:.0}h0", point.x * 2_000.0, point.y * 1_000.0)).collect()
+    }
+}
+
+pub(super) struct Scatter<'c> {
+    pub(super) x: Column<'c>,
+    pub(super) y: Column<'c>,
+    x_scale: Option<Scale>,
+    y_scale: Option<Scale>,
+    pub(super) dots: Vec<Dots<'c>>,
     /// The best point, with its value.
-    pub(super) best: Option<(Point, String)>,
+    pub(super) best: Option<(Point<'c>, String)>,
     pub(super) drawn: usize,
-    pub(super) colored_by: Option<String>,
+    pub(super) colored_by: Option<&'c str>,
     /// What is not drawn, and why.
     pub(super) notes: Vec<String>,
 }
 
 /// The columns of the two axes, as far as there are some with numbers.
-pub(super) fn axis_columns(columns: &Columns<'_>, view: &View) -> (Option<Column>, Option<Column>) {
-    let y = columns.target.clone();
-    let is_other = |column: &&Column| column.is_numeric && y.as_ref().is_none_or(|y| y.path != column.path);
+pub(super) fn axis_columns<'c>(columns: &Columns<'c>, view: &View) -> (Option<Column<'c>>, Option<Column<'c>>) {
+    let y = columns.target;
+    let is_other = |column: &&Column<'_>| column.is_numeric() && y.is_none_or(|y| y.path != column.path);
     let x = match &view.x {
-        Some(path) => columns.column(&path.text).filter(|column| column.is_numeric),
-        None => columns.main_arg().or_else(|| columns.shown.iter().find(is_other)),
+        Some(path) => columns.column(&path.text).filter(Column::is_numeric),
+        None => columns.main_arg().or_else(|| columns.shown.iter().find(is_other).copied()),
     };
-    let x = x.cloned();
     (x, y)
 }
 
-impl Scatter {
+impl<'c> Scatter<'c> {
     /// None without two columns of numbers.
-    pub(super) fn new(columns: &Columns<'_>, view: &View) -> Option<Self> {
+    pub(super) fn new(columns: &Columns<'c>, view: &View) -> Option<Self> {
         let (Some(x), Some(y)) = axis_columns(columns, view) else { return None };
-        let rows: Vec<&Row> = columns.collection.rows.iter().collect();
-        let number = |row: &Row, column: &Column| columns.number(row, column.path).and_then(Value::approximate);
-        let numbers = |column: &Column| rows.iter().filter_map(|row| number(row, column)).collect::<Vec<f64>>();
-        let (x_is_log, y_is_log) = (is_log(view.x_scale, &numbers(&x)), is_log(view.y_scale, &numbers(&y)));
-        let (x_scale, y_scale) =
-            (Scale::over(numbers(&x).into_iter(), x_is_log), Scale::over(numbers(&y).into_iter(), y_is_log));
+        let rows = &columns.collection.rows;
+        let scale = |column: &Column<'_>, choice| {
+            let numbers: Vec<f64> = columns.numbers(column).filter_map(Value::approximate).collect();
+            Scale::over(numbers.iter().copied(), is_log(choice, &numbers))
+        };
+        let (x_scale, y_scale) = (scale(&x, view.x_scale), scale(&y, view.y_scale));
         let color = color_column(columns, view);
-        let classes = color
-            .as_ref()
-            .map_or_else(|| Classes::one(rows.len()), |color| Classes::by(columns.collection, &rows, color.path));
-        let mut placed = Vec::new();
-        let (mut without, mut not_positive) = (0, 0);
-        for (row, class) in rows.iter().zip(&classes.of) {
-            let (Some(x_value), Some(y_value)) = (number(row, &x), number(row, &y)) else {
+        let Classes { classes, of } =
+            color.map_or_else(|| Classes::one(rows.len()), |color| Classes::by(columns.collection, color));
+        let empty = |class| Dots { class: Class { count: 0, ..class }, points: Vec::new() };
+        let mut dots: Vec<Dots<'_>> = classes.into_iter().map(empty).collect();
+        let place = |scale: Option<Scale>, value: &Value| scale?.place(value.approximate()?);
+        let (mut without, mut not_positive, mut best) = (0, 0, None::<(Point<'_>, &Value)>);
+        for (row, class) in rows.iter().zip(of) {
+            let (Some(x_value), Some(y_value)) = (columns.number(row, x.path), columns.number(row, y.path)) else {
                 without += 1;
                 continue;
             };
-            match (x_scale.and_then(|scale| scale.place(x_value)), y_scale.and_then(|scale| scale.place(y_value))) {
-                (Some(x), Some(y)) => placed.push((*row, *class, x, 1.0 - y)),
-                _ => not_positive += 1,
+            let (Some(left), Some(height)) = (place(x_scale, x_value), place(y_scale, y_value)) else {
+                not_positive += 1;
+                continue;
+            };
+            let point = Point { row, x: left, y: 1.0 - height };
+            dots[class].class.count += 1;
+            dots[class].points.push(point);
+            if y.better.is_some_and(|better| best.is_none_or(|(_, best)| better.prefers(y_value, best))) {
+                best = Some((point, y_value));
             }
         }
-        let notes = scatter_notes(&x, &y, without, not_positive, placed.len());
-        Some(Self {
-            x_marks: axis_marks(x_scale, false),
-            y_marks: axis_marks(y_scale, true),
-            dots: dots(columns, &classes, &placed, &x, &y),
-            best: best_point(columns, &placed, &x, &y),
-            drawn: placed.len(),
-            colored_by: color.map(|color| color.text),
-            x,
-            y,
-            x_is_log,
-            y_is_log,
-            notes,
-        })
+        dots.retain(|dots| dots.class.count > 0);
+        let drawn = dots.iter().map(|dots| dots.class.count).sum();
+        let notes = scatter_notes(&x, &y, without, not_positive, drawn);
+        let best = best.map(|(point, value)| (point, shown(&y, value).0));
+        let colored_by = color.map(|color| color.text);
+        Some(Self { x, y, x_scale, y_scale, dots, best, drawn, colored_by, notes })
     }
+
+    /// Returns whether points are links of their own.
+    pub(super) fn is_linked(&self) -> bool {
+        self.drawn <= LINKED_POINTS
+    }
+
+    /// The scale of an axis, `x` or `y`.
+    fn scale(&self, axis: &str) -> Option<Scale> {
+        if axis == "x" { self.x_scale } else { self.y_scale }
+    }
+
+    pub(super) fn is_log(&self, axis: &str) -> bool {
+        self.scale(axis).is_some_and(|scale| scale.is_log)
+    }
+
+    /// The marks at an axis.
+    pub(super) fn marks(&self, axis: &str) -> Vec<Tick> {
+        self.scale(axis).map(|scale| scale.ticks()).unwrap_or_default()
+    }
+
+    /// The text of a point.
+    pub(super) fn title(&self, columns: &Columns<'_>, row: &Row) -> String {
+        let text =
+            |column: &Column<'_>| columns.collection.value(row, column.path).map(short_value).unwrap_or_default();
+        format!("{}: {}, {}", name(row), text(&self.x), text(&self.y))
+    }
+}
+
+/// The name of a task in the text of a point or a line.
+pub(super) fn name(row: &Row) -> Cow<'_, str> {
+    show::cut(row.title(), TITLE_CHARS)
 }
 
 pub(super) fn is_log(choice: ScaleChoice, numbers: &[f64]) -> bool {
@@ -119,58 +157,14 @@ pub(super) fn is_log(choice: ScaleChoice, numbers: &[f64]) -> bool {
 }
 
 /// Returns by what points are coloured: what the address says, else the state where there are several.
-fn color_column(columns: &Columns<'_>, view: &View) -> Option<Column> {
-    let column = match &view.color {
+fn color_column<'c>(columns: &Columns<'c>, view: &View) -> Option<Column<'c>> {
+    match &view.color {
         Some(path) => columns.column(&path.text),
         None => columns.column("status").filter(|column| column.differs),
-    };
-    column.cloned()
-}
-
-type Placed<'p> = (&'p Row, usize, f64, f64);
-
-fn dots(columns: &Columns<'_>, classes: &Classes, placed: &[Placed<'_>], x: &Column, y: &Column) -> Vec<Dots> {
-    let is_linked = placed.len() <= LINKED_POINTS;
-    let mut all: Vec<Dots> = classes
-        .classes
-        .iter()
-        .map(|class| Dots { class: Class { count: 0, ..class.clone() }, points: Vec::new(), shape: String::new() })
-        .collect();
-    for (row, class, at_x, at_y) in placed {
-        let dots = &mut all[*class];
-        dots.class.count += 1;
-        if is_linked {
-            dots.points.push(point(columns, row, x, y, (*at_x, *at_y)));
-        } else {
-            let _ = write!(dots.shape, "M{:.0} {:.0}h0", at_x * 2_000.0, at_y * 1_000.0);
-        }
-    }
-    all.retain(|dots| dots.class.count > 0);
-    all
-}
-
-fn point(columns: &Columns<'_>, row: &Row, x: &Column, y: &Column, (at_x, at_y): (f64, f64)) -> Point {
-    let text = |column: &Column| columns.collection.value(row, column.path).map(short_value).unwrap_or_default();
-    let name = show::cut(row.title(), TITLE_CHARS);
-    Point {
-        x: percent(at_x),
-        y: percent(at_y),
-        id: row.id.to_string(),
-        title: format!("{name}: {}, {}", text(x), text(y)),
     }
 }
 
-fn best_point(columns: &Columns<'_>, placed: &[Placed<'_>], x: &Column, y: &Column) -> Option<(Point, String)> {
-    let better = y.better?;
-    let with_value = placed.iter().filter_map(|placed| Some((placed, columns.number(placed.0, y.path)?)));
-    let (placed, value) =
-        with_value.reduce(|best, other| if better.prefers(other.1, best.1) { other } else { best })?;
-    let point = point(columns, placed.0, x, y, (placed.2, placed.3));
-    let title = show::cut(placed.0.title(), TITLE_CHARS).into_owned();
-    Some((Point { title, ..point }, super::table::shown(y, value).0))
-}
-
-fn scatter_notes(x: &Column, y: &Column, without: usize, not_positive: usize, drawn: usize) -> Vec<String> {
+fn scatter_notes(x: &Column<'_>, y: &Column<'_>, without: usize, not_positive: usize, drawn: usize) -> Vec<String> {
     let tasks = |count: usize| show::count(count as u64, "task");
     let mut notes = Vec::new();
     if without > 0 {
@@ -188,12 +182,6 @@ fn scatter_notes(x: &Column, y: &Column, without: usize, not_positive: usize, dr
     notes
 }
 
-fn axis_marks(scale: Option<Scale>, is_upwards: bool) -> Vec<Mark> {
-    let ticks = scale.map(|scale| scale.ticks()).unwrap_or_default();
-    let at = |at: f64| percent(if is_upwards { 1.0 - at } else { at });
-    ticks.into_iter().map(|tick| Mark { at: at(tick.at), label: tick.label }).collect()
-}
-
 pub(super) fn percent(place: f64) -> String {
     without_zeros(&format!("{:.2}", place * 100.0))
 }
@@ -202,7 +190,7 @@ pub(super) fn percent(place: f64) -> String {
 const VALUE_COLORS: [&str; 7] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6"];
 const OTHER_COLOR: &str = "cx";
 /// Colours for numbers, from the smallest to the largest.
-pub(super) const STEP_COLORS: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
+const STEP_COLORS: [&str; 5] = ["s0", "s1", "s2", "s3", "s4"];
 /// Characters of a label.
 pub(super) const LABEL_CHARS: usize = 24;
 
@@ -226,16 +214,15 @@ impl Classes {
         Self { classes: vec![Class { css: VALUE_COLORS[0], label: String::new(), count: rows }], of: vec![0; rows] }
     }
 
-    /// By the values at a path.
-    pub(super) fn by(collection: &Collection, rows: &[&Row], path: PathIndex) -> Self {
-        let values: Vec<Option<&Value>> = rows.iter().map(|row| collection.value(row, path)).collect();
-        let is_status = collection.paths[path as usize] == "status";
+    /// By the values in a column.
+    fn by(collection: &Collection, column: Column<'_>) -> Self {
+        let values: Vec<Option<&Value>> =
+            collection.rows.iter().map(|row| collection.value(row, column.path)).collect();
         let counts = value_counts(values.iter().flatten().copied());
-        let numbers = values.iter().flatten().filter(|value| value.number.is_some()).count();
-        if counts.len() > VALUE_COLORS.len() && numbers * 2 > values.iter().flatten().count() {
-            return Self::steps(&values);
+        if counts.len() > VALUE_COLORS.len() && column.is_numeric() {
+            return Self::steps(&values, false);
         }
-        Self::few(&values, counts, is_status)
+        Self::few(&values, counts, column.text == "status")
     }
 
     /// A class for each of the most frequent values.
@@ -245,32 +232,25 @@ impl Classes {
             _ if !is_status => VALUE_COLORS[number],
             status => status.map_or(OTHER_COLOR, Status::as_str),
         };
-        let mut classes: Vec<Class> = counts
-            .iter()
-            .enumerate()
-            .map(|(number, (count, value))| Class { css: css(number, value), label: short_value(value), count: *count })
-            .collect();
-        let places: HashMap<(ValueKind, String), usize> =
-            counts.iter().enumerate().map(|(place, (_, value))| (value.key(), place)).collect();
+        let (mut classes, mut places) = (Vec::new(), HashMap::new());
+        for (number, (count, value)) in counts.iter().enumerate() {
+            classes.push(Class { css: css(number, value), label: short_value(value), count: *count });
+            places.insert(value.key(), number);
+        }
         let rest = classes.len();
-        let of: Vec<usize> = values
-            .iter()
-            .map(|value| value.and_then(|value| places.get(&value.key()).copied()).unwrap_or(rest))
-            .collect();
+        let class = |value: &Option<&Value>| value.and_then(|value| places.get(&value.key()).copied()).unwrap_or(rest);
+        let of: Vec<usize> = values.iter().map(class).collect();
         let others = of.iter().filter(|class| **class == rest).count();
         if others > 0 {
-            let label = if values.iter().any(Option::is_none) && counts.len() < VALUE_COLORS.len() {
-                "no value"
-            } else {
-                "others"
-            };
+            let is_missing = values.iter().any(Option::is_none) && rest < VALUE_COLORS.len();
+            let label = if is_missing { "no value" } else { "others" };
             classes.push(Class { css: OTHER_COLOR, label: label.to_owned(), count: others });
         }
         Self { classes, of }
     }
 
-    /// Five steps with as many tasks each, as far as equal values let them.
-    pub(super) fn steps(values: &[Option<&Value>]) -> Self {
+    /// Five steps with as many tasks each, as far as equal values let them; the strongest colour is for the largest or the smallest.
+    pub(super) fn steps(values: &[Option<&Value>], is_smallest_strong: bool) -> Self {
         let mut numbers: Vec<&Value> =
             values.iter().flatten().copied().filter(|value| value.number.is_some()).collect();
         numbers.sort_by(|a, b| a.compare(b));
@@ -280,13 +260,12 @@ impl Classes {
         limits.dedup_by(|a, b| a.compare(b).is_eq());
         limits.retain(|limit| numbers.first().is_some_and(|first| limit.compare(first).is_gt()));
         let none = limits.len() + 1;
-        let step = |value: &&Value| limits.iter().filter(|limit| value.compare(limit).is_ge()).count();
-        let number = |value: &Value| value.number.is_some();
+        let step = |value: &Value| limits.iter().filter(|limit| value.compare(limit).is_ge()).count();
         let of: Vec<usize> =
-            values.iter().map(|value| value.filter(|value| number(value)).map_or(none, |value| step(&value))).collect();
-        let mut classes: Vec<Class> = (0..none)
-            .map(|step| Class { css: step_color(step, none), label: step_label(&limits, step), count: 0 })
-            .collect();
+            values.iter().map(|value| value.filter(|value| value.number.is_some()).map_or(none, step)).collect();
+        let css = |step| STEP_COLORS[step_color(step, none, is_smallest_strong)];
+        let mut classes: Vec<Class> =
+            (0..none).map(|step| Class { css: css(step), label: step_label(&limits, step), count: 0 }).collect();
         classes.push(Class { css: OTHER_COLOR, label: "no number".to_owned(), count: 0 });
         of.iter().for_each(|class| classes[*class].count += 1);
         Self { classes, of }
@@ -311,9 +290,10 @@ pub(super) fn most_frequent(mut counts: Vec<(usize, &Value)>, most: usize) -> Ve
 }
 
 /// The colour of a step among fewer than five.
-fn step_color(step: usize, steps: usize) -> &'static str {
+fn step_color(step: usize, steps: usize, is_smallest_strong: bool) -> usize {
     let last = STEP_COLORS.len() - 1;
-    STEP_COLORS[if steps <= 1 { last } else { step * last / (steps - 1) }]
+    let color = if steps <= 1 { last } else { step * last / (steps - 1) };
+    if is_smallest_strong { last - color } else { color }
 }
 
 fn step_label(limits: &[&Value], step: usize) -> String {
@@ -344,7 +324,7 @@ mod tests {
         let numbers = values(&numbers.iter().map(String::as_str).collect::<Vec<_>>());
         let mut all: Vec<Option<&Value>> = numbers.iter().map(Some).collect();
         all.push(None);
-        let classes = Classes::steps(&all);
+        let classes = Classes::steps(&all, false);
         assert_eq!(classes.classes.iter().map(|class| class.count).collect::<Vec<_>>(), [20, 20, 20, 20, 20, 1]);
         assert_eq!((classes.of[0], classes.of[99], classes.of[100]), (0, 4, 5));
         assert_eq!(classes.classes[1].label, "20 to 40");
@@ -353,7 +333,7 @@ mod tests {
     #[test]
     fn equal_numbers_are_one_step() {
         let numbers = values(&["7"; 9]);
-        let classes = Classes::steps(&numbers.iter().map(Some).collect::<Vec<_>>());
+        let classes = Classes::steps(&numbers.iter().map(Some).collect::<Vec<_>>(), false);
         assert_eq!((classes.classes[0].count, classes.classes[0].label.as_str()), (9, "all"));
     }
 }

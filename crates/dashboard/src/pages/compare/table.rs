@@ -32,7 +32,7 @@ impl Sort {
     pub(super) fn new(columns: &Columns<'_>, view: &View) -> Option<Self> {
         let column = match &view.sort {
             Some(path) => columns.column(&path.text)?,
-            None => columns.target.as_ref().filter(|target| target.better.is_some())?,
+            None => columns.target.filter(|target| target.better.is_some())?,
         };
         Some(Self {
             path: column.path,
@@ -40,19 +40,23 @@ impl Sort {
         })
     }
 
-    /// Orders values; those that are missing come last in both directions.
     pub(super) fn compare(&self, a: Option<&Value>, b: Option<&Value>) -> Ordering {
-        match (a, b) {
-            (Some(a), Some(b)) if self.is_descending => b.compare(a),
-            (Some(a), Some(b)) => a.compare(b),
+        self.compare_by(a, b, |a, b| a.compare(b))
+    }
+
+    /// Orders what can be compared so; what is missing comes last in both directions.
+    pub(super) fn compare_by<T>(&self, a: Option<T>, b: Option<T>, compare: impl Fn(&T, &T) -> Ordering) -> Ordering {
+        match (&a, &b) {
+            (Some(a), Some(b)) if self.is_descending => compare(b, a),
+            (Some(a), Some(b)) => compare(a, b),
             (a, b) => b.is_some().cmp(&a.is_some()),
         }
     }
 }
 
 /// A heading.
-pub(super) struct Head {
-    pub(super) label: String,
+pub(super) struct Head<'c> {
+    pub(super) label: &'c str,
     pub(super) is_numeric: bool,
     /// `ascending` or `descending`, if rows are sorted by it.
     pub(super) sorted: Option<&'static str>,
@@ -74,9 +78,6 @@ pub(super) struct Cell {
 }
 
 pub(super) struct Table<'c> {
-    pub(super) heads: Vec<Head>,
-    pub(super) task_sort: String,
-    pub(super) status_sort: String,
     /// A word, and a text for each column.
     pub(super) summaries: Vec<(&'static str, Vec<String>)>,
     pub(super) rows: Vec<(&'c Row, Vec<Cell>)>,
@@ -92,27 +93,25 @@ pub(super) fn sorted<'c>(columns: &Columns<'c>, sort: Option<Sort>) -> Vec<&'c R
     rows
 }
 
+/// The rows of the page of the view.
+pub(super) fn page_of<'r, T>(rows: &'r [T], view: &View) -> impl Iterator<Item = &'r T> {
+    rows.iter().skip((view.page - 1).saturating_mul(PAGE_ROWS)).take(PAGE_ROWS)
+}
+
 impl<'c> Table<'c> {
-    pub(super) fn new(columns: &Columns<'c>, view: &View, sort: Option<Sort>, rows: &[&'c Row]) -> Self {
-        let from = (view.page - 1).saturating_mul(PAGE_ROWS).min(rows.len());
-        let page = &rows[from..rows.len().min(from + PAGE_ROWS)];
+    pub(super) fn new(columns: &Columns<'c>, view: &View, rows: &[&'c Row]) -> Self {
         let best: Vec<Option<&Value>> = columns.shown.iter().map(|column| columns.best(column)).collect();
         let cells = |row: &Row| {
             columns.shown.iter().zip(&best).map(|(column, best)| cell(columns, row, column, *best)).collect()
         };
-        Self {
-            heads: columns.shown.iter().map(|column| head(columns, column, view, sort)).collect(),
-            task_sort: sort_by("name", sort_at(columns, "name", sort), None),
-            status_sort: sort_by("status", sort_at(columns, "status", sort), None),
-            summaries: summaries(columns),
-            rows: page.iter().map(|row| (*row, cells(row))).collect(),
-        }
+        Self { summaries: summaries(columns), rows: page_of(rows, view).map(|row| (*row, cells(row))).collect() }
     }
 }
 
-fn sort_at(columns: &Columns<'_>, path: &str, sort: Option<Sort>) -> Option<Sort> {
-    let path = columns.collection.path(path);
-    sort.filter(|sort| Some(sort.path) == path)
+/// Returns what sorts by a path that is no column.
+pub(super) fn sort_by_path(columns: &Columns<'_>, path: &str, sort: Option<Sort>) -> String {
+    let place = columns.collection.path(path);
+    sort_by(path, sort.filter(|sort| Some(sort.path) == place), None)
 }
 
 /// Returns what sorts by a path: the other way round if it is sorted by it already, else the good values first.
@@ -122,29 +121,29 @@ fn sort_by(path: &str, current: Option<Sort>, better: Option<Better>) -> String 
     Query::default().and("sort", path).and("order", order).to_string()
 }
 
-pub(super) fn head(columns: &Columns<'_>, column: &Column, view: &View, sort: Option<Sort>) -> Head {
+pub(super) fn head<'c>(columns: &Columns<'c>, column: &Column<'c>, view: &View, sort: Option<Sort>) -> Head<'c> {
     let current = sort.filter(|sort| sort.path == column.path);
-    let others: Vec<&Column> = columns.shown.iter().filter(|other| other.path != column.path).collect();
-    let remove = others.iter().fold(Query::default(), |query, other| query.and("column", &other.text));
+    let others: Vec<&Column<'_>> = columns.shown.iter().filter(|other| other.path != column.path).collect();
+    let remove = others.iter().fold(Query::default(), |query, other| query.and("column", other.text));
     Head {
-        label: column.text.clone(),
-        is_numeric: column.is_numeric,
+        label: column.text,
+        is_numeric: column.is_numeric(),
         sorted: current.map(|sort| if sort.is_descending { "descending" } else { "ascending" }),
-        sort: sort_by(&column.text, current, column.better),
+        sort: sort_by(column.text, current, column.better),
         remove: if others.is_empty() { "column=".to_owned() } else { remove.to_string() },
         better: column.better.map(Better::words),
-        flip: (column.is_numeric && !column.is_arg()).then(|| flip(column, view)),
+        flip: column.is_measured().then(|| flip(column, view)),
     }
 }
 
 /// Returns what makes the other values of a column the good ones.
-fn flip(column: &Column, view: &View) -> String {
+fn flip(column: &Column<'_>, view: &View) -> String {
     let is_lower = column.better != Some(Better::Lower);
     let lists = [("lower", &view.lower, is_lower), ("higher", &view.higher, !is_lower)];
     let mut change = Query::default();
     for (name, paths, has_it) in lists {
-        let others = paths.iter().map(|path| &path.text).filter(|text| **text != column.text);
-        let all: Vec<&String> = others.chain(has_it.then_some(&column.text)).collect();
+        let others = paths.iter().map(|path| path.text.as_str()).filter(|text| *text != column.text);
+        let all: Vec<&str> = others.chain(has_it.then_some(column.text)).collect();
         change = if all.is_empty() {
             change.and(name, "")
         } else {
@@ -154,11 +153,11 @@ fn flip(column: &Column, view: &View) -> String {
     change.to_string()
 }
 
-fn cell(columns: &Columns<'_>, row: &Row, column: &Column, best: Option<&Value>) -> Cell {
+fn cell(columns: &Columns<'_>, row: &Row, column: &Column<'_>, best: Option<&Value>) -> Cell {
     let value = columns.collection.value(row, column.path);
     let is_best = value.zip(best).is_some_and(|(value, best)| value.number.is_some() && value.compare(best).is_eq());
     let (text, title) = value.map_or_else(|| (String::new(), None), |value| shown(column, value));
-    let literal = value.filter(|_| !is_time(&column.text) && is_for_filters(&column.text)).and_then(Value::literal);
+    let literal = value.filter(|_| !is_time(column.text) && is_for_filters(column.text)).and_then(Value::literal);
     Cell {
         text,
         title,
@@ -168,10 +167,10 @@ fn cell(columns: &Columns<'_>, row: &Row, column: &Column, best: Option<&Value>)
 }
 
 /// A value as the table shows it, with the exact one where that is another.
-pub(super) fn shown(column: &Column, value: &Value) -> (String, Option<String>) {
+pub(super) fn shown(column: &Column<'_>, value: &Value) -> (String, Option<String>) {
     let exact = value.shown();
     match value.approximate() {
-        Some(seconds) if is_time(&column.text) => {
+        Some(seconds) if is_time(column.text) => {
             (show::duration(Duration::try_from_secs_f64(seconds).unwrap_or_default()), Some(format!("{exact} s")))
         }
         _ => match show::cut(&exact, CELL_CHARS) {
@@ -181,24 +180,29 @@ pub(super) fn shown(column: &Column, value: &Value) -> (String, Option<String>) 
     }
 }
 
+/// A value as the table shows it; nothing of a missing one.
+pub(super) fn shown_or_empty(column: &Column<'_>, value: Option<&Value>) -> String {
+    value.map(|value| shown(column, value).0).unwrap_or_default()
+}
+
 /// Best, median and mean of the columns of numbers, over all tasks.
 fn summaries(columns: &Columns<'_>) -> Vec<(&'static str, Vec<String>)> {
-    let of = |text: fn(&Columns<'_>, &Column) -> Option<String>| -> Vec<String> {
-        let is_measured = |column: &&Column| column.is_numeric && !column.is_arg();
-        let text = |column: &Column| Some(column).filter(is_measured).and_then(|column| text(columns, column));
+    let of = |text: fn(&Columns<'_>, &Column<'_>) -> Option<String>| -> Vec<String> {
+        let text = |column: &Column<'_>| {
+            Some(column).filter(|column| column.is_measured()).and_then(|column| text(columns, column))
+        };
         columns.shown.iter().map(|column| text(column).unwrap_or_default()).collect()
     };
     let rows = [("best", of(best)), ("median", of(median)), ("mean", of(mean))];
     rows.into_iter().filter(|(_, texts)| texts.iter().any(|text| !text.is_empty())).collect()
 }
 
-fn best(columns: &Columns<'_>, column: &Column) -> Option<String> {
+fn best(columns: &Columns<'_>, column: &Column<'_>) -> Option<String> {
     columns.best(column).map(|value| shown(column, value).0)
 }
 
-fn median(columns: &Columns<'_>, column: &Column) -> Option<String> {
-    let mut values: Vec<&Value> =
-        columns.collection.rows.iter().filter_map(|row| columns.number(row, column.path)).collect();
+fn median(columns: &Columns<'_>, column: &Column<'_>) -> Option<String> {
+    let mut values: Vec<&Value> = columns.numbers(column).collect();
     values.sort_by(|a, b| a.compare(b));
     let (lower, upper) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
     if lower.compare(upper).is_eq() {
@@ -207,15 +211,14 @@ fn median(columns: &Columns<'_>, column: &Column) -> Option<String> {
     Some(computed(column, lower.approximate()? / 2.0 + upper.approximate()? / 2.0))
 }
 
-fn mean(columns: &Columns<'_>, column: &Column) -> Option<String> {
-    let values = columns.collection.rows.iter().filter_map(|row| columns.number(row, column.path)?.approximate());
-    let summary: Summary = values.collect();
+fn mean(columns: &Columns<'_>, column: &Column<'_>) -> Option<String> {
+    let summary: Summary = columns.numbers(column).filter_map(Value::approximate).collect();
     (summary.count > 0).then(|| computed(column, summary.mean))
 }
 
 /// A computed number, in the unit of its column.
-pub(super) fn computed(column: &Column, value: f64) -> String {
-    if is_time(&column.text) {
+pub(super) fn computed(column: &Column<'_>, value: f64) -> String {
+    if is_time(column.text) {
         return show::duration(Duration::try_from_secs_f64(value).unwrap_or_default());
     }
     rounded(value, DIGITS)

@@ -33,6 +33,19 @@ pub(super) struct Value {
 }
 
 impl Value {
+    /// A stored value, as much of its text as is kept.
+    pub(super) fn of(value: &Stored<'_>) -> Self {
+        let text = value.text();
+        let kind = match value {
+            Stored::Number(_) => return Self::new(ValueKind::Number, &text, false),
+            Stored::Text(_) | Stored::Time(_) | Stored::Status(_) => ValueKind::Text,
+            Stored::Json(json) if json.starts_with(['[', '{']) => ValueKind::Container,
+            Stored::Json(_) => ValueKind::Word,
+        };
+        let cut = &text[..text.floor_char_boundary(VALUE_BYTES)];
+        Self::new(kind, cut, cut.len() < text.len())
+    }
+
     pub(super) fn new(kind: ValueKind, text: &str, is_cut: bool) -> Self {
         let read = || text.parse().map(Number::Int).or_else(|_| text.parse().map(Number::Float)).ok();
         let number = (kind == ValueKind::Number).then(read).flatten();
@@ -85,19 +98,6 @@ impl Value {
             _ => (self.kind, self.text.to_string()),
         }
     }
-}
-
-/// The kind of a stored value, and as much of its text as is kept.
-pub(super) fn kept(value: &Stored<'_>) -> (ValueKind, String, bool) {
-    let text = value.text();
-    let kind = match value {
-        Stored::Number(_) => return (ValueKind::Number, text.into_owned(), false),
-        Stored::Text(_) | Stored::Time(_) | Stored::Status(_) => ValueKind::Text,
-        Stored::Json(json) if json.starts_with(['[', '{']) => ValueKind::Container,
-        Stored::Json(_) => ValueKind::Word,
-    };
-    let cut = &text[..text.floor_char_boundary(VALUE_BYTES)];
-    (kind, cut.to_owned(), cut.len() < text.len())
 }
 
 /// Numbers of seconds: how long the last run took, and how long the task waited for it.
@@ -190,9 +190,7 @@ mod tests {
 
     fn value(json: &str) -> Value {
         let document = format!("{{\"a\":{json}}}");
-        let found = taskqueue_core::json::lookup(&document, &["a"]).and_then(Stored::found).expect("a value");
-        let (kind, text, is_cut) = kept(&found);
-        Value::new(kind, &text, is_cut)
+        Value::of(&taskqueue_core::json::lookup(&document, &["a"]).and_then(Stored::found).expect("a value"))
     }
 
     #[test]
