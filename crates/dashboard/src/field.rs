@@ -1,6 +1,7 @@
 //! One field of a form: what stands in it, what is wrong with that, and how names, numbers, routes, times and durations are read. JSON
 //! objects are read in `json_field.rs`. Nothing that was typed is lost when something is wrong with it.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use taskqueue_core::definition::{InvalidRoutes, Routes, task_name};
@@ -60,6 +61,47 @@ impl Field {
     /// Lines of a text area that shows it.
     pub(crate) fn rows(&self) -> usize {
         self.value.lines().count().clamp(ROWS_MIN, ROWS_MAX)
+    }
+}
+
+/// A row of a form with two texts, such as a key and its values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PairRow {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) error: Option<String>,
+    /// What stands beside it.
+    pub(crate) note: String,
+}
+
+impl PairRow {
+    pub(crate) fn of((name, value): (&str, &str)) -> Self {
+        Self { name: name.trim().to_owned(), value: value.trim().to_owned(), ..Self::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.name.is_empty() && self.value.is_empty()
+    }
+
+    /// The rows in which something stands, and empty ones behind them, so that rows can be added without a script: so many more than
+    /// are filled, and so many in all.
+    pub(crate) fn with_empty_ones(
+        rows: impl Iterator<Item = Self>,
+        more: usize,
+        range: RangeInclusive<usize>,
+    ) -> Vec<Self> {
+        let mut rows: Vec<Self> = rows.filter(|row| !row.is_empty()).take(*range.end()).collect();
+        rows.resize_with((rows.len() + more).clamp(*range.start(), *range.end()), Self::default);
+        rows
+    }
+}
+
+/// Takes what a form has for each of these fields. One that was not sent stays as it is.
+pub(crate) fn take_typed<'f>(form: &Query, fields: impl Iterator<Item = (&'static str, &'f mut Field)>) {
+    for (name, field) in fields {
+        if let Some(typed) = form.get(name) {
+            field.value = typed.replace("\r\n", "\n");
+        }
     }
 }
 

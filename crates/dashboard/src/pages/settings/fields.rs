@@ -7,7 +7,7 @@ use taskqueue_core::limits::{NAME_CHARS, ROUTE_LIMITS_MAX};
 use taskqueue_core::settings::{QueueSettings, Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch};
 
 use crate::address::Query;
-use crate::field::{self, Field};
+use crate::field::{self, Field, PairRow};
 use crate::show;
 
 /// Empty rows for limits of more routes.
@@ -16,63 +16,33 @@ const EMPTY_ROWS: usize = 2;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SettingsFields {
     pub(super) max_running: Field,
-    pub(super) limits: Vec<LimitRow>,
+    /// The limits of routes, with how many tasks run that were claimed for each: `3/8`.
+    pub(super) limits: Vec<PairRow>,
     /// For how long tasks are kept, by [`Retention::STATUSES`].
     pub(super) kept: [Field; 3],
-}
-
-/// The limit of a route.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct LimitRow {
-    pub(super) route: String,
-    pub(super) limit: String,
-    pub(super) error: Option<String>,
-    /// How many tasks run that were claimed for it, with the limit: `3/8`; empty if that is not known.
-    pub(super) running: String,
 }
 
 impl SettingsFields {
     /// The values of a queue.
     pub(super) fn of(settings: &QueueSettings) -> Self {
         let seconds_text = |seconds: u64| field::seconds_text(seconds as f64);
-        let limit = |(route, limit): (&Route, &u64)| LimitRow {
-            route: route.to_string(),
-            limit: limit.to_string(),
-            ..LimitRow::default()
-        };
-        let fields = Self {
+        let limit = |(route, limit): (&Route, &u64)| PairRow::of((route.as_str(), &limit.to_string()));
+        Self {
             max_running: Field::with(settings.max_running.map(|most| most.to_string()).unwrap_or_default()),
-            limits: settings.route_limits.iter().map(limit).collect(),
+            limits: with_empty_rows(settings.route_limits.iter().map(limit)),
             kept: Retention::STATUSES
                 .map(|status| Field::with(settings.retention.seconds(status).map(seconds_text).unwrap_or_default())),
-        };
-        fields.with_empty_rows()
+        }
     }
 
     /// Returns what was typed. A field that was not sent is as the queue has it.
     pub(super) fn typed(form: &Query, settings: &QueueSettings) -> Self {
         let mut fields = Self::of(settings);
-        for (name, field) in fields.all() {
-            if let Some(typed) = form.get(name) {
-                field.value = typed.to_owned();
-            }
-        }
+        field::take_typed(form, fields.all());
         if form.has("route") {
-            let row = |(route, limit): (&str, &str)| LimitRow {
-                route: route.trim().to_owned(),
-                limit: limit.trim().to_owned(),
-                ..LimitRow::default()
-            };
-            fields.limits = form.all("route").zip(form.all("limit")).map(row).collect();
-            fields.limits.retain(|row| !row.route.is_empty() || !row.limit.is_empty());
+            fields.limits = with_empty_rows(form.all("route").zip(form.all("limit")).map(PairRow::of));
         }
-        fields.with_empty_rows()
-    }
-
-    fn with_empty_rows(mut self) -> Self {
-        let filled = self.limits.iter().filter(|row| !row.route.is_empty() || !row.limit.is_empty()).count();
-        self.limits.resize_with((filled + EMPTY_ROWS).max(self.limits.len()), LimitRow::default);
-        self
+        fields
     }
 
     fn all(&mut self) -> impl Iterator<Item = (&'static str, &mut Field)> {
@@ -82,15 +52,13 @@ impl SettingsFields {
 
     /// Returns whether any limit of a route is set.
     pub(super) fn has_limits(&self) -> bool {
-        self.limits.iter().any(|row| !row.route.is_empty())
+        self.limits.iter().any(|row| !row.name.is_empty())
     }
 
     /// Says how many tasks run that were claimed for the routes with limits.
     pub(super) fn count_running(&mut self, running: &HashMap<String, u64>) {
-        for row in &mut self.limits {
-            if !row.route.is_empty() && !row.limit.is_empty() {
-                row.running = format!("{}/{}", show::number(running.get(&row.route).copied().unwrap_or(0)), row.limit);
-            }
+        for row in self.limits.iter_mut().filter(|row| !row.name.is_empty() && !row.value.is_empty()) {
+            row.note = format!("{}/{}", show::number(running.get(&row.name).copied().unwrap_or(0)), row.value);
         }
     }
 
@@ -121,12 +89,12 @@ impl SettingsFields {
 
     fn route_limits(&mut self) -> Option<BTreeMap<Route, Option<u64>>> {
         let mut limits: BTreeMap<Route, Option<u64>> = BTreeMap::new();
-        for row in self.limits.iter_mut().filter(|row| !row.route.is_empty() || !row.limit.is_empty()) {
-            let read = Route::parse(&row.route)
+        for row in self.limits.iter_mut().filter(|row| !row.is_empty()) {
+            let read = Route::parse(&row.name)
                 .ok_or_else(|| {
                     format!("Name the route: 1 to {NAME_CHARS} of A-Z a-z 0-9 . _ - that begin with a letter or digit.")
                 })
-                .and_then(|route| Ok((route, limit(&row.limit)?)));
+                .and_then(|route| Ok((route, limit(&row.value)?)));
             match read {
                 Ok((route, _)) if limits.contains_key(&route) => {
                     row.error = Some("This route has a limit already; give one of them.".to_owned());
@@ -140,6 +108,10 @@ impl SettingsFields {
         }
         self.limits.iter().all(|row| row.error.is_none()).then_some(limits)
     }
+}
+
+fn with_empty_rows(rows: impl Iterator<Item = PairRow>) -> Vec<PairRow> {
+    PairRow::with_empty_ones(rows, EMPTY_ROWS, 0..=usize::MAX)
 }
 
 fn limit(text: &str) -> Result<u64, String> {

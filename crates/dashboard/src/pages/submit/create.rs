@@ -13,6 +13,7 @@ use taskqueue_store::StoreError;
 use taskqueue_store::command::{CreateTasks, NewTask};
 use taskqueue_store::portions::write_items;
 
+use crate::address::Query;
 use crate::json_field::too_large;
 use crate::problem::Problem;
 use crate::selected::find_task;
@@ -56,6 +57,28 @@ impl Batch {
     }
 }
 
+/// What is refused: the first ones with the numbers of their lines or tasks, and how many there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Refusals {
+    pub(super) count: u64,
+    pub(super) first: Vec<(u64, String)>,
+}
+
+impl Refusals {
+    /// Counts one, and keeps it if it is among the first.
+    pub(super) fn add(&mut self, number: u64, reason: String, most: usize) {
+        self.count += 1;
+        if self.first.len() < most {
+            self.first.push((number, reason));
+        }
+    }
+
+    /// How many are not shown.
+    pub(super) fn more(&self) -> u64 {
+        self.count - self.first.len() as u64
+    }
+}
+
 /// What became of tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
@@ -64,34 +87,19 @@ pub(super) struct Tally {
     pub(super) existing: u64,
     /// Were there already, with another definition.
     pub(super) different: u64,
-    pub(super) refused: u64,
     /// The fields in which those are different.
     fields: BTreeSet<&'static str>,
-    /// The first refusals, with the numbers of their tasks.
-    pub(super) refusals: Vec<(u64, String)>,
+    pub(super) refused: Refusals,
 }
 
 impl Tally {
-    /// Returns what an earlier request counted: created, existing, different, refused.
-    pub(super) fn so_far([created, existing, different, refused]: [u64; 4]) -> Self {
-        Self { created, existing, different, refused, ..Self::default() }
-    }
-
-    /// Returns what [`Tally::so_far`] takes.
-    pub(super) fn counts(&self) -> [u64; 4] {
-        [self.created, self.existing, self.different, self.refused]
-    }
-
-    pub(super) fn refuse(&mut self, number: u64, reason: String) {
-        self.refused += 1;
-        if self.refusals.len() < REFUSALS_SHOWN {
-            self.refusals.push((number, reason));
-        }
+    fn refuse(&mut self, number: u64, reason: String) {
+        self.refused.add(number, reason, REFUSALS_SHOWN);
     }
 
     /// Returns whether everything is there now as it was wanted.
     pub(super) fn is_complete(&self) -> bool {
-        self.different == 0 && self.refused == 0
+        self.different == 0 && self.refused.count == 0
     }
 
     /// All of it in one or a few sentences.
@@ -110,20 +118,42 @@ impl Tally {
             ));
             text.push_str("Give a batch label to create them anew.");
         }
-        if self.refused > 0 {
-            text.push_str(&format!(" {} {} refused.", show::number(self.refused), was(self.refused)));
+        let refused = self.refused.count;
+        if refused > 0 {
+            text.push_str(&format!(" {} {} refused.", show::number(refused), was(refused)));
         }
         text
     }
 }
 
-/// The end of a creation of tasks: what became of them, and why it did not go on.
+/// The fields of a form that carry how far a creation came, and what became of its tasks.
+const COUNTS: [&str; 5] = ["done", "created", "existing", "different", "refused"];
+
+/// How far a creation of tasks came: what became of them, and why it did not go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
+    pub(super) done: usize,
     pub(super) tally: Tally,
     pub(super) stopped: Option<String>,
 }
 
 impl Outcome {
+    /// Returns what an earlier request came to. It travels in the form.
+    pub(super) fn so_far(form: &Query) -> Self {
+        let number =
+            |name: &str| form.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0).min(1_000_000_000);
+        let [done, created, existing, different, refused] = COUNTS.map(number);
+        let refused = Refusals { count: refused, first: Vec::new() };
+        let tally = Tally { created, existing, different, refused, ..Tally::default() };
+        Self { done: usize::try_from(done).unwrap_or(0), tally, stopped: None }
+    }
+
+    /// The hidden fields that [`Outcome::so_far`] reads.
+    pub(super) fn hidden(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let Tally { created, existing, different, refused, .. } = &self.tally;
+        COUNTS.into_iter().zip([self.done as u64, *created, *existing, *different, refused.count])
+    }
+
     /// Returns whether everything is there now as it was wanted.
     pub(super) fn is_complete(&self) -> bool {
         self.stopped.is_none() && self.tally.is_complete()
@@ -206,7 +236,7 @@ pub(super) fn random_id() -> Result<TaskId, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_core::task::{Lifecycle, Outcome};
+    use taskqueue_core::task::{self, Lifecycle};
 
     use super::*;
 
@@ -223,7 +253,17 @@ mod tests {
         for number in 1..=20 {
             tally.refuse(number, "no".to_owned());
         }
-        assert_eq!((tally.refused, tally.refusals.len()), (20, REFUSALS_SHOWN));
+        assert_eq!((tally.refused.count, tally.refused.first.len()), (20, REFUSALS_SHOWN));
+    }
+
+    #[test]
+    fn how_far_it_came_travels_in_the_form_and_nonsense_is_the_beginning() {
+        let form = Query::parse("done=7&created=4&existing=1&different=1&refused=1");
+        let so_far = Outcome::so_far(&form);
+        assert_eq!((so_far.done, so_far.tally.created, so_far.tally.refused.count), (7, 4, 1));
+        let back = so_far.hidden().fold(Query::default(), |form, (name, value)| form.and(name, value));
+        assert_eq!(back, form);
+        assert_eq!(Outcome::so_far(&Query::parse("done=-1&created=x")), Outcome::default());
     }
 
     #[test]
@@ -244,7 +284,7 @@ mod tests {
                 not_before: seconds.map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds)),
                 ..Lifecycle::created(Timestamp::from_micros(0), 1)
             },
-            outcome: Outcome::empty(),
+            outcome: task::Outcome::empty(),
         };
         let other = Definition { priority: 5, max_attempts: 1, ..Definition::default() };
         let exact = |seconds| wanted(seconds, TimeComparison::Exact);

@@ -9,7 +9,7 @@ use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::fields::TimeComparison;
 use taskqueue_core::ids::QueueName;
 
-use super::create::{Batch, Outcome, Planned, Tally, write, write_error};
+use super::create::{Batch, Outcome, Planned, Refusals, Tally, write, write_error};
 use super::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
 use crate::address::Query;
 use crate::field::{self, Field};
@@ -45,21 +45,11 @@ struct LinesPage {
 #[derive(Debug, Default)]
 struct Report {
     valid: u64,
-    wrong: u64,
-    /// The first wrong ones, with the numbers of their lines.
-    errors: Vec<(u64, String)>,
-    rows: Vec<Row>,
+    wrong: Refusals,
+    /// The first tasks.
+    first: Vec<Planned>,
     /// The lines themselves, if a shell takes them.
     text: Option<String>,
-}
-
-#[derive(Debug)]
-struct Row {
-    line: u64,
-    name: String,
-    args: String,
-    routes: String,
-    priority: i64,
 }
 
 /// The form.
@@ -92,7 +82,7 @@ pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: Query, turn: 
         }
     };
     let is_wanted = match step {
-        FormStep::Create => report.wrong == 0,
+        FormStep::Create => report.wrong.count == 0,
         FormStep::CreateValid => true,
         FormStep::Check | FormStep::Watch => false,
     };
@@ -122,20 +112,13 @@ async fn create(dashboard: &Dashboard, queue: &QueueName, tasks: Vec<Planned>) -
             continue;
         }
         if let Err(error) = write(dashboard, queue, std::mem::take(&mut batch), &mut tally).await {
-            return Outcome { tally, stopped: Some(write_error(&error)) };
+            return Outcome { tally, stopped: Some(write_error(&error)), done: index };
         }
     }
-    Outcome { tally, stopped: None }
+    Outcome { tally, stopped: None, done: count }
 }
 
 type Checked = Result<(Report, Vec<Planned>), String>;
-
-impl Report {
-    /// Wrong lines that are not shown.
-    fn more_errors(&self) -> u64 {
-        self.wrong - self.errors.len() as u64
-    }
-}
 
 /// The tasks of the lines, and what is wrong with the others. The error is about the text as a whole.
 fn check(text: &str, batch: Option<&str>) -> Checked {
@@ -151,27 +134,22 @@ fn check(text: &str, batch: Option<&str>) -> Checked {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        if report.valid + report.wrong == TASKS_MAX {
+        if report.valid + report.wrong.count == TASKS_MAX {
             let most = show::number(TASKS_MAX);
             return Err(format!("These are more than {most} lines. The command line takes files of any size."));
         }
         match planned(&mut reader, number, line, batch) {
             Ok(task) => {
-                if report.rows.len() < ROWS_SHOWN {
-                    report.rows.push(row(&task));
+                if report.first.len() < ROWS_SHOWN {
+                    report.first.push(task.clone());
                 }
                 report.valid += 1;
                 tasks.push(task);
             }
-            Err(reason) => {
-                report.wrong += 1;
-                if report.errors.len() < ERRORS_SHOWN {
-                    report.errors.push((number, reason.chars().take(REASON_CHARS).collect()));
-                }
-            }
+            Err(reason) => report.wrong.add(number, reason.chars().take(REASON_CHARS).collect(), ERRORS_SHOWN),
         }
     }
-    if report.valid + report.wrong == 0 {
+    if report.valid + report.wrong.count == 0 {
         return Err("Paste or choose at least one line.".to_owned());
     }
     Ok((report, tasks))
@@ -186,14 +164,8 @@ fn planned(reader: &mut LineReader, number: u64, line: &str, batch: Option<&str>
     Ok(Planned { number, id, is_derived, definition, not_before, times: TimeComparison::Exact })
 }
 
-fn row(task: &Planned) -> Row {
-    Row {
-        line: task.number,
-        name: cut(task.definition.name.as_deref().unwrap_or_default()),
-        args: cut(task.definition.args.as_str()),
-        routes: cut(&task.definition.routes.iter().collect::<Vec<_>>().join(", ")),
-        priority: task.definition.priority,
-    }
+fn routes(task: &Planned) -> String {
+    cut(&task.definition.routes.iter().collect::<Vec<_>>().join(", "))
 }
 
 /// The command that takes lines from a file, or from where it is called.
@@ -217,7 +189,7 @@ async fn show_form(
     let url = visit.server_url();
     let command = match &report {
         _ if batch.error.is_some() => Command::Wrong,
-        Some(report) if report.wrong > 0 => Command::Wrong,
+        Some(report) if report.wrong.count > 0 => Command::Wrong,
         Some(report) => Command::of(report.text.as_deref().map(|text| with_lines(queue, &url, text, batch.filled()))),
         None if lines.error.is_some() => Command::Wrong,
         None => Command::Example(command(queue, &url, "tasks.jsonl", batch.filled()).to_string()),
@@ -235,9 +207,9 @@ mod tests {
     fn every_wrong_line_is_told_by_its_number_and_the_others_are_tasks() {
         let text = "{\"args\":{\"x\":1}}\r\n\r\n{\"lr\":1}\n{\"args\":\n{\"id\":\"t_abcdefghijkl\",\"name\":\"a\\u0007b\"}\n{\"priority\":7}";
         let (report, tasks) = check(text, None).expect("a report");
-        assert_eq!((report.valid, report.wrong), (2, 3));
-        assert_eq!(report.errors.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [3, 4, 5]);
-        assert!(report.errors[0].1.contains("lr is no field of a task"), "{:?}", report.errors);
+        assert_eq!((report.valid, report.wrong.count), (2, 3));
+        assert_eq!(report.wrong.first.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [3, 4, 5]);
+        assert!(report.wrong.first[0].1.contains("lr is no field of a task"), "{:?}", report.wrong);
         assert_eq!(tasks.iter().map(|task| task.number).collect::<Vec<_>>(), [1, 6]);
         assert!(check(" \n\r\n", None).is_err());
     }
@@ -271,8 +243,8 @@ mod tests {
         assert!(check(&"x".repeat(LINES_BYTES + 1), None).unwrap_err().contains("8 MiB"));
         let large = format!("{{}}\n{{\"args\":{{\"x\":\"{}\"}}}}", "y".repeat(1_048_576));
         let (report, _) = check(&large, None).expect("a report");
-        assert_eq!((report.valid, report.errors[0].0), (1, 2));
+        assert_eq!((report.valid, report.wrong.first[0].0), (1, 2));
         let (report, _) = check(&"x\n".repeat(5_000), None).expect("a report");
-        assert_eq!((report.wrong, report.errors.len(), report.more_errors()), (5_000, ERRORS_SHOWN, 4_980));
+        assert_eq!((report.wrong.count, report.wrong.first.len(), report.wrong.more()), (5_000, ERRORS_SHOWN, 4_980));
     }
 }

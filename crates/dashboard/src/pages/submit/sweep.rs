@@ -9,7 +9,7 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::json::{Value, write_value};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 
-use self::run::{Progress, check_names};
+use self::run::check_names;
 use self::typed::{Plan, Typed};
 use super::create::Outcome;
 use super::one::with_other_flags;
@@ -45,8 +45,8 @@ struct SweepPage {
     example_address: String,
     preview: Option<Preview>,
     outcome: Option<Outcome>,
-    /// How far it came, if it is to go on.
-    progress: Option<Progress>,
+    /// Whether not all of them had their turn.
+    goes_on: bool,
     command: Command,
 }
 
@@ -68,53 +68,39 @@ struct Preview {
 
 /// The builder, with a preview of what the address holds.
 pub(super) async fn form(visit: &Visit, queue: &QueueName) -> PageResult {
-    let texts = Typed::of(&visit.query);
-    let mut typed = texts.clone();
-    let preview = match if texts.is_empty() { None } else { typed.plan(&texts) } {
-        Some(plan) => preview(visit, &mut typed, &texts, &plan, queue).await,
-        None => None,
-    };
-    show_form(visit, queue, typed, preview, None, None).await
+    let mut typed = Typed::of(&visit.query);
+    let plan = if typed.is_empty() { None } else { typed.plan(&visit.query) };
+    show_form(visit, queue, typed, plan.as_ref(), None).await
 }
 
 /// Creates the sweep of a form, or goes on with it.
 pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: &Query) -> PageResult {
-    let texts = Typed::of(form);
-    let mut typed = texts.clone();
-    let Some(plan) = typed.plan(&texts) else { return show_form(visit, queue, typed, None, None, None).await };
+    let mut typed = Typed::of(form);
+    let Some(plan) = typed.plan(form) else { return show_form(visit, queue, typed, None, None).await };
     if FormStep::of(form) != FormStep::Create {
         // A sweep that is too long for an address is previewed in this way.
-        let preview = preview(visit, &mut typed, &texts, &plan, queue).await;
-        return show_form(visit, queue, typed, preview, None, None).await;
+        return show_form(visit, queue, typed, Some(&plan), None).await;
     }
-    let progress = Progress::of(form);
-    if progress.done == 0
+    let so_far = Outcome::so_far(form);
+    if so_far.done == 0
         && let Err(error) = check_names(&visit.dashboard, &plan, usize::MAX).await
     {
         typed.fields.name.error = Some(error);
-        return show_form(visit, queue, typed, None, None, None).await;
+        return show_form(visit, queue, typed, None, None).await;
     }
-    let (outcome, progress) = run::create(&visit.dashboard, queue, &plan, progress).await;
-    let is_done = progress.done >= plan.sweep.count();
-    if is_done && outcome.is_complete() {
-        let mut next = texts.parameters();
+    let outcome = run::create(&visit.dashboard, queue, &plan, so_far).await;
+    if outcome.done >= plan.sweep.count() && outcome.is_complete() {
+        let mut next = typed.parameters();
         if next.to_string().len() > ADDRESS_CHARS {
             next = Query::default().and("way", "sweep");
         }
         let next = next.and("created", outcome.tally.created);
         return Ok(layout::done(visit, &next.at(&address(queue)), &outcome.tally.sentence()));
     }
-    let preview = preview(visit, &mut typed, &texts, &plan, queue).await;
-    show_form(visit, queue, typed, preview, Some(outcome), (!is_done).then_some(progress)).await
+    show_form(visit, queue, typed, Some(&plan), Some(outcome)).await
 }
 
-async fn preview(
-    visit: &Visit,
-    typed: &mut Typed,
-    texts: &Typed,
-    plan: &Plan<'_>,
-    queue: &QueueName,
-) -> Option<Preview> {
+async fn preview(visit: &Visit, queue: &QueueName, typed: &mut Typed, plan: &Plan<'_>) -> Option<Preview> {
     if let Err(error) = check_names(&visit.dashboard, plan, NAMES_CHECKED).await {
         typed.fields.name.error = Some(error);
         return None;
@@ -133,13 +119,13 @@ async fn preview(
     }
     Some(Preview {
         count: plan.sweep.count(),
-        product: if counts.len() > 1 && !texts.is_zip { product.join(" × ") } else { String::new() },
+        product: if counts.len() > 1 && !typed.is_zip { product.join(" × ") } else { String::new() },
         keys: counts.iter().take(KEYS_SHOWN).map(|(key, _)| cut(key)).collect(),
         more_keys: counts.len().saturating_sub(KEYS_SHOWN),
         rows: rows.into_iter().map(|(_, row)| row).collect(),
         has_name: plan.name.is_some(),
-        hidden: texts.parameters(),
-        command: command(queue, &visit.server_url(), texts, plan),
+        hidden: typed.parameters(),
+        command: command(queue, &visit.server_url(), typed, plan),
     })
 }
 
@@ -150,16 +136,16 @@ fn value_text(value: &Value<'_>) -> String {
 }
 
 /// The command that creates the same tasks, with the same ids, if there is one.
-fn command(queue: &QueueName, url: &str, texts: &Typed, plan: &Plan<'_>) -> Option<String> {
+fn command(queue: &QueueName, url: &str, typed: &Typed, plan: &Plan<'_>) -> Option<String> {
     let mut command = CommandLine::new("task sweep", queue.as_str(), url);
-    for (key, values) in texts.axes() {
+    for (key, values) in typed.axes() {
         command = command.flag("--arg", &format!("{key}={values}"));
     }
-    if texts.is_zip {
+    if typed.is_zip {
         command = command.switch("--zip");
     }
-    let base = json_field::read(&texts.base.value).ok().filter(|base| !base.is_empty_object());
-    let command = command.optional("--args", base.as_ref().map(|base| base.as_str())).optional("--name", texts.name());
+    let base = json_field::read(&typed.base.value).ok().filter(|base| !base.is_empty_object());
+    let command = command.optional("--args", base.as_ref().map(|base| base.as_str())).optional("--name", typed.name());
     let command = with_other_flags(command, &plan.definition, plan.not_before)?;
     Some(command.optional("--batch", plan.batch).to_string())
 }
@@ -176,14 +162,18 @@ fn example(queue: &QueueName, url: &str) -> String {
     command.flag("--arg", "seed=1..50").flag("--name", "vit-{seed}").to_string()
 }
 
+/// The builder, with a preview of its plan and what became of its tasks.
 async fn show_form(
     visit: &Visit,
     queue: &QueueName,
-    typed: Typed,
-    preview: Option<Preview>,
+    mut typed: Typed,
+    plan: Option<&Plan<'_>>,
     outcome: Option<Outcome>,
-    progress: Option<Progress>,
 ) -> PageResult {
+    let preview = match plan {
+        Some(plan) => preview(visit, queue, &mut typed, plan).await,
+        None => None,
+    };
     let (shell, frame) = Frame::new(visit, queue, Way::Sweep).await?;
     let command = match &preview {
         Some(preview) => Command::of(preview.command.clone()),
@@ -194,10 +184,10 @@ async fn show_form(
         shell,
         frame,
         example_address: example_parameters().at(&address(queue)),
+        goes_on: outcome.as_ref().zip(plan).is_some_and(|(outcome, plan)| outcome.done < plan.sweep.count()),
         typed,
         preview,
         outcome,
-        progress,
         command,
     };
     layout::page(visit, &page)
@@ -212,12 +202,11 @@ mod tests {
         let form = Query::parse(
             "key=lr&values=0.1,0.01&key=&values=&key=seed&values=1..3&base=%7B%22m%22:1%7D&name=v-{seed}&routes=gpu&batch=b&zip=",
         );
-        let texts = Typed::of(&form);
-        let mut typed = texts.clone();
-        let plan = typed.plan(&texts).expect("a plan");
+        let mut typed = Typed::of(&form);
+        let plan = typed.plan(&form).expect("a plan");
         let queue = QueueName::parse("exp").expect("a name");
         let expected = "taskqueue task sweep --queue exp --url http://h:1 --arg lr=0.1,0.01 --arg seed=1..3 --args '{\"m\":1}' --name 'v-{seed}' --route gpu --batch b";
-        assert_eq!(command(&queue, "http://h:1", &texts, &plan).as_deref(), Some(expected));
+        assert_eq!(command(&queue, "http://h:1", &typed, &plan).as_deref(), Some(expected));
         assert_eq!(plan.sweep.count(), 6);
         let first = plan.definition_at(0).expect("a task");
         assert_eq!(first.metadata.as_str(), r#"{"batch":"b"}"#, "as by the command line");

@@ -142,11 +142,7 @@ fn fields_of(task: &Task) -> TaskFields {
 /// Returns what was typed. A field that was not sent is as the task has it.
 fn typed_fields(form: &Query, task: &Task) -> TaskFields {
     let mut fields = fields_of(task);
-    for (name, field) in fields.all() {
-        if let Some(typed) = form.get(name) {
-            field.value = typed.replace("\r\n", "\n");
-        }
-    }
+    field::take_typed(form, fields.all());
     fields
 }
 

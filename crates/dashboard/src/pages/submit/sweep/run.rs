@@ -10,8 +10,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::typed::Plan;
-use crate::address::Query;
-use crate::pages::submit::create::{Batch, Outcome, Planned, Tally, write, write_error};
+use crate::pages::submit::create::{Batch, Outcome, Planned, write, write_error};
 use crate::show;
 use crate::state::Dashboard;
 
@@ -25,29 +24,6 @@ const TOO_LARGE: &str =
 const CHECKING: Duration = Duration::from_secs(2);
 /// After this time other requests have their turn on this thread.
 const SLICE: Duration = Duration::from_millis(2);
-
-/// The fields that carry what became of tasks.
-const COUNTS: [&str; 4] = ["created", "existing", "different", "refused"];
-
-/// How far a sweep came, and what became of its tasks. It travels in the form.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
-    pub(super) done: usize,
-    counts: [u64; 4],
-}
-
-impl Progress {
-    pub(super) fn of(form: &Query) -> Self {
-        let number =
-            |name: &str| form.get(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0).min(1_000_000_000);
-        Self { done: usize::try_from(number("done")).unwrap_or(0), counts: COUNTS.map(number) }
-    }
-
-    /// The hidden fields that it travels in.
-    pub(super) fn hidden(&self) -> Vec<(&'static str, u64)> {
-        [("done", self.done as u64)].into_iter().chain(COUNTS.into_iter().zip(self.counts)).collect()
-    }
-}
 
 /// Returns whether each of the first `most` tasks gets a name, and if not, why; of many large ones those that there is time for.
 pub(super) async fn check_names(dashboard: &Dashboard, plan: &Plan<'_>, most: usize) -> Result<(), String> {
@@ -111,11 +87,10 @@ pub(super) async fn create(
     dashboard: &Dashboard,
     queue: &QueueName,
     plan: &Plan<'_>,
-    progress: Progress,
-) -> (Outcome, Progress) {
-    let (mut done, mut tally) = (progress.done, Tally::so_far(progress.counts));
+    Outcome { done: done_before, mut tally, .. }: Outcome,
+) -> Outcome {
     let (began, mut ids, mut batch) = (Instant::now(), DerivedIds::new(plan.batch), Batch::default());
-    let (mut stopped, mut slice) = (None, Slice::begin(dashboard).await);
+    let (mut done, mut stopped, mut slice) = (done_before, None, Slice::begin(dashboard).await);
     let count = plan.sweep.count();
     for index in 0..count {
         slice.pause_if_due().await;
@@ -128,7 +103,7 @@ pub(super) async fn create(
         };
         // The ids of equal tasks depend on how many came before, so those that are done are counted, too.
         let id = ids.next(&definition);
-        if index < progress.done {
+        if index < done_before {
             if slice.worked() < COUNTING {
                 continue;
             }
@@ -155,19 +130,5 @@ pub(super) async fn create(
             break;
         }
     }
-    let counts = tally.counts();
-    (Outcome { tally, stopped }, Progress { done, counts })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_travels_in_the_form_and_nonsense_is_the_beginning() {
-        let progress = Progress { done: 7, counts: [4, 1, 1, 1] };
-        let form = progress.hidden().into_iter().fold(Query::default(), |form, (name, value)| form.and(name, value));
-        assert_eq!(Progress::of(&form), progress);
-        assert_eq!(Progress::of(&Query::parse("done=-1&created=x")), Progress::default());
-    }
+    Outcome { done, tally, stopped }
 }

@@ -11,7 +11,7 @@ use taskqueue_core::sweep::{AxisError, BROWSER_COMBINATIONS_MAX, Sweep, SweepErr
 use taskqueue_core::time::Timestamp;
 
 use crate::address::Query;
-use crate::field::{self, Field};
+use crate::field::{self, Field, PairRow};
 use crate::task_fields::TaskFields;
 use crate::{json_field, show};
 
@@ -19,32 +19,11 @@ use crate::{json_field, show};
 const ROWS_MIN: usize = 3;
 const ROWS_MAX: usize = 64;
 
-/// A row of the builder.
-#[derive(Clone, Debug, Default)]
-pub(super) struct AxisRow {
-    pub(super) key: String,
-    pub(super) values: String,
-    pub(super) error: Option<String>,
-    /// How many values these are, if they are right.
-    pub(super) count: Option<usize>,
-}
-
-impl AxisRow {
-    fn is_empty(&self) -> bool {
-        self.key.is_empty() && self.values.is_empty()
-    }
-
-    /// Returns what stands beside the row.
-    pub(super) fn note(&self) -> String {
-        self.count.map(|count| format!("× {}", show::number(count as u64))).unwrap_or_default()
-    }
-}
-
 /// The fields of the builder, as they were typed, with what is wrong in each.
 #[derive(Clone, Debug)]
 pub(super) struct Typed {
-    /// The rows in which something stands, and empty ones behind them.
-    pub(super) rows: Vec<AxisRow>,
+    /// Keys with their values, and how many values these are, if they are right: `× 5`.
+    pub(super) rows: Vec<PairRow>,
     pub(super) base: Field,
     pub(super) is_zip: bool,
     pub(super) fields: TaskFields,
@@ -77,18 +56,8 @@ impl Plan<'_> {
 
 impl Typed {
     pub(super) fn of(form: &Query) -> Self {
-        let row = |(key, values): (&str, &str)| AxisRow {
-            key: key.trim().to_owned(),
-            values: values.trim().to_owned(),
-            ..AxisRow::default()
-        };
-        let rows = form.all("key").zip(form.all("values")).map(row);
-        let mut rows: Vec<AxisRow> = rows.filter(|row| !row.is_empty()).take(ROWS_MAX).collect();
-        // One more than is filled, so that rows can be added without a script.
-        let wanted = (rows.len() + 1).clamp(ROWS_MIN, ROWS_MAX);
-        rows.resize_with(wanted, AxisRow::default);
         Self {
-            rows,
+            rows: PairRow::with_empty_ones(axes_of(form).map(PairRow::of), 1, ROWS_MIN..=ROWS_MAX),
             base: Field::of(form, "base"),
             is_zip: form.filled("zip").is_some(),
             // The args of a sweep are its axes and its base.
@@ -98,9 +67,9 @@ impl Typed {
         }
     }
 
-    /// Keys with their values.
+    /// Keys with their values, as they are in the rows.
     pub(super) fn axes(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.rows.iter().filter(|row| !row.is_empty()).map(|row| (row.key.as_str(), row.values.as_str()))
+        self.rows.iter().filter(|row| !row.is_empty()).map(|row| (row.name.as_str(), row.value.as_str()))
     }
 
     /// Returns whether nothing was typed yet.
@@ -121,16 +90,16 @@ impl Typed {
         self.fields.parameters([("way", "sweep")].into_iter().chain(axes).chain(filled).collect())
     }
 
-    /// The plan of what was typed, of which this is a copy; none if something is wrong, which then is said where it stands.
-    pub(super) fn plan<'t>(&mut self, texts: &'t Self) -> Option<Plan<'t>> {
-        let name = texts.name().map(NameTemplate::parse).transpose().map_err(|error| error.to_string());
+    /// The plan of what was typed, in the form that this was read from; none if something is wrong, which then is said where it stands.
+    pub(super) fn plan<'t>(&mut self, form: &'t Query) -> Option<Plan<'t>> {
+        let name = self.name().map(NameTemplate::parse).transpose().map_err(|error| error.to_string());
         let name = self.fields.name.keep(name).and_then(|name| self.constant_name(name));
         let definition = self.fields.definition();
         let not_before = self.fields.waiting.not_before(show::now());
-        let batch = self.batch.read(field::name).map(|name| name.map(|_| texts.batch.value.as_str()));
-        let base = self.base.keep(read_base(&texts.base.value));
+        let batch = self.batch.read(field::name).map(|name| name.and(form.get("batch")));
+        let base = self.base.keep(read_base(form.get("base").unwrap_or_default()));
         let are_rows_whole = self.check_rows();
-        let sweep = if are_rows_whole { self.sweep(texts, base.unwrap_or_default()) } else { None };
+        let sweep = if are_rows_whole { self.sweep(form, base.unwrap_or_default()) } else { None };
         if self.base.error.is_some() {
             return None;
         }
@@ -159,7 +128,7 @@ impl Typed {
             return false;
         }
         // All of them are parsed together, and that takes many times as much.
-        if self.rows.iter().map(|row| row.values.len()).sum::<usize>() > REQUEST_BODY_BYTES {
+        if self.rows.iter().map(|row| row.value.len()).sum::<usize>() > REQUEST_BODY_BYTES {
             self.error = Some(format!(
                 "The values of all keys may have {} KiB together. Use the command for more.",
                 REQUEST_BODY_BYTES / 1024
@@ -167,10 +136,10 @@ impl Typed {
             return false;
         }
         for row in &mut self.rows {
-            row.error = match (row.key.is_empty(), row.values.is_empty()) {
+            row.error = match (row.name.is_empty(), row.value.is_empty()) {
                 (true, false) => Some("Name the key that takes these values.".to_owned()),
                 (false, true) => Some("Give at least one value; write \"\" for empty text.".to_owned()),
-                _ if row.key.contains('=') => {
+                _ if row.name.contains('=') => {
                     Some("A key cannot contain =; put it into the args of all tasks.".to_owned())
                 }
                 _ => None,
@@ -179,12 +148,12 @@ impl Typed {
         self.rows.iter().all(|row| row.error.is_none())
     }
 
-    fn sweep<'t>(&mut self, texts: &'t Self, base: Members<'t>) -> Option<Sweep<'t>> {
-        let given: Vec<(&str, &str)> = texts.axes().collect();
-        let error = match Sweep::new(base, &given, texts.is_zip, BROWSER_COMBINATIONS_MAX) {
+    fn sweep<'t>(&mut self, form: &'t Query, base: Members<'t>) -> Option<Sweep<'t>> {
+        let given: Vec<(&str, &str)> = axes_of(form).take(ROWS_MAX).collect();
+        let error = match Sweep::new(base, &given, self.is_zip, BROWSER_COMBINATIONS_MAX) {
             Ok(sweep) => {
                 for (row, (_, count)) in self.rows.iter_mut().zip(sweep.axes()) {
-                    row.count = Some(count);
+                    row.note = format!("× {}", show::number(count as u64));
                 }
                 return Some(sweep);
             }
@@ -194,7 +163,7 @@ impl Typed {
             SweepError::Axis { key, error } => {
                 let rule = axis_rule(error);
                 // Of two equal keys the second one is too much.
-                match self.rows.iter_mut().rev().find(|row| row.key == *key) {
+                match self.rows.iter_mut().rev().find(|row| row.name == *key) {
                     Some(row) => row.error = Some(rule),
                     None => self.error = Some(rule),
                 }
@@ -203,6 +172,12 @@ impl Typed {
         }
         None
     }
+}
+
+/// Keys with their values, as they are in a form.
+fn axes_of(form: &Query) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = form.all("key").zip(form.all("values")).map(|(key, values)| (key.trim(), values.trim()));
+    pairs.filter(|pair| *pair != ("", ""))
 }
 
 fn axis_rule(error: &AxisError) -> String {
@@ -257,10 +232,10 @@ mod tests {
     use super::*;
 
     fn errors(form: &str) -> Vec<String> {
-        let texts = Typed::of(&Query::parse(form));
-        let mut typed = texts.clone();
-        assert!(typed.plan(&texts).is_none(), "{form}");
-        let rows = typed.rows.into_iter().filter_map(|row| row.error.map(|error| format!("{}: {error}", row.key)));
+        let query = Query::parse(form);
+        let mut typed = Typed::of(&query);
+        assert!(typed.plan(&query).is_none(), "{form}");
+        let rows = typed.rows.into_iter().filter_map(|row| row.error.map(|error| format!("{}: {error}", row.name)));
         rows.chain(typed.error)
             .chain(typed.base.error)
             .chain(typed.fields.name.error)
