@@ -14,6 +14,8 @@ use taskqueue_core::time::{Timestamp, between};
 use taskqueue_store::figures::ProcessFigures;
 use tokio::time::{Instant, timeout};
 
+use crate::host::HostFigures;
+
 /// A queue fails if at least this many runs of the last hour did,
 const FAILED_RUNS: u64 = 3;
 /// and at least one of so many.
@@ -60,30 +62,15 @@ pub(crate) struct Failure {
     pub(crate) route: Option<String>,
 }
 
-/// What is known of the server.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ServerSight {
-    pub(crate) storage_works: bool,
-    pub(crate) risks: Vec<String>,
-    pub(crate) process: ProcessFigures,
-    /// Requests that wait, and how many may.
-    pub(crate) waiting: usize,
-    pub(crate) waiting_limit: usize,
-}
-
 /// What is known of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueSight<'s> {
     pub(crate) queue: &'s str,
-    pub(crate) is_paused: bool,
     pub(crate) figures: &'s QueueFigures,
     pub(crate) now: Timestamp,
     /// Nothing if its activity was not read.
     pub(crate) last_hour: Option<Counts>,
-    /// The newest failed tasks.
-    pub(crate) failures: Vec<Failure>,
-    /// Attempts and most attempts of the newest tasks that have not ended.
-    pub(crate) attempts: Vec<(i64, i64)>,
+    pub(crate) newest: NewestTasks,
 }
 
 /// Returns whether so many runs fail that somebody should know.
@@ -97,21 +84,17 @@ pub(crate) fn ended(counts: &Counts) -> u64 {
     [Event::Succeeded, Event::Failed, Event::Expired].into_iter().map(|event| counts.of(event)).sum()
 }
 
-/// Returns what of the server needs attention.
-pub(crate) fn of_server(server: &ServerSight) -> Vec<Concern> {
-    let ServerSight { process: ProcessFigures { queued_writes: queued, queue_capacity: capacity, .. }, .. } = *server;
-    let mut concerns = Vec::new();
-    if !server.storage_works {
-        concerns.push(Concern::StorageFails);
-    }
-    if capacity > 0 && queued.saturating_mul(2) > capacity {
-        concerns.push(Concern::WritesPileUp { queued, capacity });
-    }
-    if server.waiting_limit > 0 && server.waiting >= server.waiting_limit {
-        concerns.push(Concern::WaitingIsFull { limit: server.waiting_limit });
-    }
-    concerns.extend(server.risks.iter().cloned().map(Concern::Risk));
-    concerns
+/// Returns what of the server needs attention. `risks` are those of the settings of its storage; nothing if that does not work.
+pub(crate) fn of_server(risks: Option<Vec<String>>, process: &ProcessFigures, host: &HostFigures) -> Vec<Concern> {
+    let ProcessFigures { queued_writes: queued, queue_capacity: capacity, .. } = *process;
+    let (waiting, limit) = (host.waiting.iter().sum::<usize>(), host.waiting_limit);
+    let pile_up = capacity > 0 && queued.saturating_mul(2) > capacity;
+    let found = [
+        risks.is_none().then_some(Concern::StorageFails),
+        pile_up.then_some(Concern::WritesPileUp { queued, capacity }),
+        (limit > 0 && waiting >= limit).then_some(Concern::WaitingIsFull { limit }),
+    ];
+    found.into_iter().flatten().chain(risks.into_iter().flatten().map(Concern::Risk)).collect()
 }
 
 /// Returns whether a route of a queue misses a worker. Those that do are told first.
@@ -127,8 +110,8 @@ pub(crate) fn is_served(figures: &QueueFigures) -> bool {
 
 /// Returns on how many routes of a queue tasks wait that no worker serves, besides those that are told one by one. Where none of those that
 /// were looked at misses a worker, the others are not known to.
-pub(crate) fn untold(sight: &QueueSight<'_>) -> u64 {
-    if sight.is_paused || !misses_worker(sight.figures) { 0 } else { sight.figures.left_out().starving }
+pub(crate) fn untold(figures: &QueueFigures) -> u64 {
+    if figures.settings().paused || !misses_worker(figures) { 0 } else { figures.left_out().starving }
 }
 
 /// What of a queue needs attention. Of the routes that starve, as many as the figures tell one by one; [`untold`] counts the others.
@@ -142,26 +125,21 @@ pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
             oldest: route.oldest_pending.map(|since| between(since, sight.now)),
         });
     // Nobody need serve what is not claimed anyway.
-    let mut concerns: Vec<Concern> = if sight.is_paused { Vec::new() } else { starving.collect() };
+    let mut concerns: Vec<Concern> = if sight.figures.settings().paused { Vec::new() } else { starving.collect() };
     let Some(last_hour) = sight.last_hour else { return concerns };
+    let NewestTasks { failures, attempts } = &sight.newest;
     if is_failing(&last_hour) {
-        let (now, failed, ended) = (sight.now, last_hour.of(Event::Failed), ended(&last_hour));
-        concerns.push(Concern::Failing {
-            queue: queue(),
-            now,
-            failed,
-            ended,
-            newest: FailurePattern::of(&sight.failures),
-        });
+        let (failed, ended, newest) = (last_hour.of(Event::Failed), ended(&last_hour), FailurePattern::of(failures));
+        concerns.push(Concern::Failing { queue: queue(), now: sight.now, failed, ended, newest });
     }
     let expired = last_hour.of(Event::Expired);
     if expired > 0 {
         concerns.push(Concern::Lost { queue: queue(), expired });
     }
     let is_last = |&&(attempt, most): &&(i64, i64)| attempt > 0 && attempt >= most.saturating_sub(1);
-    let tasks = sight.attempts.iter().filter(is_last).count();
+    let tasks = attempts.iter().filter(is_last).count();
     if tasks > 0 {
-        concerns.push(Concern::LastAttempt { queue: queue(), tasks, looked_at: sight.attempts.len() });
+        concerns.push(Concern::LastAttempt { queue: queue(), tasks, looked_at: attempts.len() });
     }
     concerns
 }

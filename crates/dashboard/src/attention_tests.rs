@@ -3,6 +3,7 @@
 use std::future::{pending, ready};
 
 use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::RouteSelection;
 use taskqueue_core::status::Status;
 
@@ -21,16 +22,13 @@ fn counts(succeeded: u64, failed: u64, expired: u64) -> Counts {
 }
 
 fn sight(figures: &QueueFigures) -> QueueSight<'_> {
-    let (failures, attempts) = (Vec::new(), Vec::new());
-    QueueSight {
-        queue: "q",
-        is_paused: false,
-        figures,
-        now: at(100),
-        last_hour: Some(Counts::default()),
-        failures,
-        attempts,
-    }
+    QueueSight { queue: "q", figures, now: at(100), last_hour: Some(Counts::default()), newest: NewestTasks::default() }
+}
+
+fn paused(figures: &QueueFigures) -> QueueFigures {
+    let mut figures = figures.clone();
+    figures.set_settings(QueueSettings { paused: true, ..QueueSettings::default() });
+    figures
 }
 
 #[test]
@@ -49,9 +47,9 @@ fn each_starving_route_is_told_with_how_long_its_oldest_task_waits() {
     let expected = [starving("a", 2, Some(60)), starving("c", 5, None)];
     assert_eq!(of_queue(&sight(&figures)), expected);
     figures.keep(&RouteSelection::StarvingFirst { most: 1, find: "".into() });
-    assert_eq!((of_queue(&sight(&figures)), untold(&sight(&figures))), (expected[..1].to_vec(), 1));
-    let paused = QueueSight { is_paused: true, ..sight(&figures) };
-    assert_eq!((of_queue(&paused), untold(&paused)), (vec![], 0));
+    assert_eq!((of_queue(&sight(&figures)), untold(&figures)), (expected[..1].to_vec(), 1));
+    let paused = paused(&figures);
+    assert_eq!((of_queue(&sight(&paused)), untold(&paused)), (vec![], 0));
     let without_activity = QueueSight { last_hour: None, ..sight(&figures) };
     assert_eq!(of_queue(&without_activity), expected[..1], "routes are known in any case");
 }
@@ -91,8 +89,8 @@ fn a_failing_queue_is_told_with_what_its_newest_failures_share() {
             message: (*message).to_owned(),
             route: (!route.is_empty()).then(|| (*route).to_owned()),
         };
-        let failures = tasks.iter().map(failure).collect();
-        let told = of_queue(&QueueSight { last_hour: Some(counts(11, 9, 0)), failures, ..sight(&figures) });
+        let newest = NewestTasks { failures: tasks.iter().map(failure).collect(), attempts: Vec::new() };
+        let told = of_queue(&QueueSight { last_hour: Some(counts(11, 9, 0)), newest, ..sight(&figures) });
         let newest = FailurePattern {
             looked_at: tasks.len(),
             route: route.map(str::to_owned),
@@ -125,7 +123,8 @@ fn a_task_is_near_its_last_attempt_only_if_it_was_tried() {
     ];
     let figures = QueueFigures::default();
     for (attempts, expected) in cases {
-        let told = of_queue(&QueueSight { attempts: attempts.to_vec(), ..sight(&figures) });
+        let newest = NewestTasks { failures: Vec::new(), attempts: attempts.to_vec() };
+        let told = of_queue(&QueueSight { newest, ..sight(&figures) });
         let concern = Concern::LastAttempt { queue: "q".to_owned(), tasks: expected, looked_at: attempts.len() };
         assert_eq!(told, if expected > 0 { vec![concern] } else { vec![] }, "{attempts:?}");
     }
@@ -133,19 +132,21 @@ fn a_task_is_near_its_last_attempt_only_if_it_was_tried() {
 
 #[test]
 fn of_the_server_is_told_what_fails_what_is_full_and_what_is_risked() {
-    let sound = ServerSight { storage_works: true, waiting_limit: 100, waiting: 99, ..ServerSight::default() };
     let process = |queued_writes| ProcessFigures { queued_writes, queue_capacity: 10, ..ProcessFigures::default() };
+    let host =
+        |waiting, waiting_limit| HostFigures { waiting: [waiting, 1, 0], waiting_limit, ..HostFigures::default() };
     let cases = [
-        (sound.clone(), vec![]),
-        (ServerSight { storage_works: false, ..sound.clone() }, vec![Concern::StorageFails]),
-        (ServerSight { process: process(5), ..sound.clone() }, vec![]),
-        (ServerSight { process: process(6), ..sound.clone() }, vec![Concern::WritesPileUp { queued: 6, capacity: 10 }]),
-        (ServerSight { waiting: 100, ..sound.clone() }, vec![Concern::WaitingIsFull { limit: 100 }]),
-        (ServerSight { waiting_limit: 0, waiting: 0, ..sound.clone() }, vec![]),
-        (ServerSight { risks: vec!["r".to_owned()], ..sound }, vec![Concern::Risk("r".to_owned())]),
+        (Some(vec![]), process(0), host(98, 100), vec![]),
+        (None, process(0), host(98, 100), vec![Concern::StorageFails]),
+        (Some(vec![]), process(5), host(98, 100), vec![]),
+        (Some(vec![]), process(6), host(98, 100), vec![Concern::WritesPileUp { queued: 6, capacity: 10 }]),
+        (Some(vec![]), ProcessFigures::default(), host(98, 100), vec![]),
+        (Some(vec![]), process(0), host(99, 100), vec![Concern::WaitingIsFull { limit: 100 }]),
+        (Some(vec![]), process(0), host(0, 0), vec![]),
+        (Some(vec!["r".to_owned()]), process(0), host(98, 100), vec![Concern::Risk("r".to_owned())]),
     ];
-    for (server, expected) in cases {
-        assert_eq!(of_server(&server), expected, "{server:?}");
+    for (risks, process, host, expected) in cases {
+        assert_eq!(of_server(risks, &process, &host), expected, "{process:?} {host:?}");
     }
 }
 
@@ -154,10 +155,9 @@ fn a_pause_is_no_alarm_however_long_tasks_wait() {
     let mut figures = QueueFigures::default();
     figures.add_tasks(["a"], Status::Pending, 2);
     figures.add_pending_since("a", at(0));
-    let paused = QueueSight { is_paused: true, now: at(1_000_000), ..sight(&figures) };
-    assert_eq!(of_queue(&paused), []);
-    let open = QueueSight { is_paused: false, ..paused };
-    assert!(matches!(of_queue(&open).as_slice(), [Concern::Starving { .. }]));
+    let later = |figures: &QueueFigures| of_queue(&QueueSight { now: at(1_000_000), ..sight(figures) });
+    assert_eq!(later(&paused(&figures)), []);
+    assert!(matches!(later(&figures).as_slice(), [Concern::Starving { .. }]));
 }
 
 #[test]
@@ -165,9 +165,9 @@ fn routes_that_were_not_looked_at_alarm_only_beside_one_that_misses_a_worker() {
     let mut figures = QueueFigures::default();
     figures.add_tasks(["a", "b"], Status::Pending, 1);
     figures.keep(&RouteSelection::NONE);
-    assert_eq!((of_queue(&sight(&figures)), untold(&sight(&figures)), misses_worker(&figures)), (vec![], 0, false));
+    assert_eq!((of_queue(&sight(&figures)), untold(&figures), misses_worker(&figures)), (vec![], 0, false));
     figures.add_tasks(["c"], Status::Pending, 1);
-    assert_eq!((of_queue(&sight(&figures)).len(), untold(&sight(&figures)), misses_worker(&figures)), (1, 2, true));
+    assert_eq!((of_queue(&sight(&figures)).len(), untold(&figures), misses_worker(&figures)), (1, 2, true));
 }
 
 #[test]

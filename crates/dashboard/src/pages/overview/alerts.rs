@@ -128,12 +128,20 @@ fn new_alert(key: String, is_warning: bool, subject: String, text: String) -> Al
 /// Alerts that a line unfolds: as many as the routes of one queue may need.
 const ALERTS_SHOWN: usize = ROUTES_TOLD;
 
-/// The alerts of the overview, by what they concern.
+/// The alerts of the overview: a line for what concerns the server, one for routes, one for runs.
+pub(crate) struct Alerts([AlertLine; 3]);
+
+/// A line of the overview: the alerts of one kind. More than are shown are counted.
 #[derive(Default)]
-pub(crate) struct Alerts {
-    server: AlertKind,
-    routes: AlertKind,
-    runs: AlertKind,
+pub(crate) struct AlertLine {
+    /// Names it among others, so that it stays in its place, unfolded or not.
+    pub(crate) key: &'static str,
+    pub(crate) alerts: Vec<Alert>,
+    count: u64,
+    /// How many queues have one. They come queue by queue.
+    queues: u64,
+    /// The last of these.
+    queue: String,
     sums: RunSums,
 }
 
@@ -146,108 +154,94 @@ struct RunSums {
     last_attempts: u64,
 }
 
-/// The alerts of one kind. More than are shown are counted.
-#[derive(Default)]
-struct AlertKind {
-    alerts: Vec<Alert>,
-    count: u64,
-    /// How many queues have one. They come queue by queue.
-    queues: u64,
-    /// The last of these.
-    queue: String,
-}
-
-/// A line of the overview.
-pub(crate) struct AlertLine {
-    /// Names it among others, so that it stays in its place, unfolded or not.
-    pub(crate) key: &'static str,
-    pub(crate) is_warning: bool,
-    pub(crate) subject: String,
-    pub(crate) text: String,
-    pub(crate) alerts: Vec<Alert>,
-    /// How many more there are.
-    pub(crate) more: u64,
+impl Default for Alerts {
+    fn default() -> Self {
+        Self(["server", "routes", "runs"].map(|key| AlertLine { key, ..AlertLine::default() }))
+    }
 }
 
 impl Alerts {
     pub(crate) fn add(&mut self, concern: &Concern) {
-        let kind = match concern {
+        let Self([server, routes, runs]) = self;
+        let (line, queue) = match concern {
             Concern::StorageFails | Concern::WritesPileUp { .. } | Concern::WaitingIsFull { .. } | Concern::Risk(_) => {
-                &mut self.server
+                (server, "")
             }
-            Concern::Starving { queue, .. } => self.routes.of(queue),
-            Concern::Failing { queue, failed, ended, .. } => {
-                self.sums.failed += failed;
-                self.sums.ended += ended;
-                self.runs.of(queue)
-            }
-            Concern::Lost { queue, expired } => {
-                self.sums.expired += expired;
-                self.runs.of(queue)
-            }
-            Concern::LastAttempt { queue, tasks, .. } => {
-                self.sums.last_attempts += *tasks as u64;
-                self.runs.of(queue)
+            Concern::Starving { queue, .. } => (routes, queue.as_str()),
+            Concern::Failing { queue, .. } | Concern::Lost { queue, .. } | Concern::LastAttempt { queue, .. } => {
+                runs.sums.add(concern);
+                (runs, queue.as_str())
             }
         };
-        kind.add(Alert::of(concern));
+        if line.queues == 0 || line.queue != queue {
+            line.queues += 1;
+            queue.clone_into(&mut line.queue);
+        }
+        if line.alerts.len() < ALERTS_SHOWN {
+            line.alerts.push(Alert::of(concern));
+        }
+        line.count += 1;
     }
 
     /// So many more routes without a worker, which nothing is known of.
     pub(crate) fn add_untold(&mut self, routes: u64) {
-        self.routes.count += routes;
+        self.0[1].count += routes;
     }
 
-    /// Returns at most one line for each kind, what is worse first.
+    /// Returns the lines that have something to say, what is worse first.
     pub(crate) fn lines(self) -> Vec<AlertLine> {
-        let Self { server, routes, runs, sums } = self;
-        let of_server = format!("{} need attention.", show::count(server.count, "thing"));
-        let of_routes = format!("{} have tasks and no worker.", show::count(routes.count, "route"));
-        let (of_some, of_others) = (routes.subject(), runs.subject());
-        let mut lines: Vec<AlertLine> = [
-            server.line("server", "Server".to_owned(), of_server),
-            routes.line("routes", of_some, of_routes),
-            runs.line("runs", of_others, sums.text()),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        lines.sort_by_key(|line| line.is_warning);
+        let mut lines: Vec<AlertLine> = self.0.into_iter().filter(|line| line.count > 0).collect();
+        lines.sort_by_key(AlertLine::is_warning);
         lines
     }
 }
 
-impl AlertKind {
-    /// The alerts of this kind, of a queue.
-    fn of(&mut self, queue: &str) -> &mut Self {
-        if self.queues == 0 || self.queue != queue {
-            self.queues += 1;
-            queue.clone_into(&mut self.queue);
+impl AlertLine {
+    pub(crate) fn is_warning(&self) -> bool {
+        self.alerts.iter().all(|alert| alert.is_warning)
+    }
+
+    /// What it is about: the server, the queue, or how many.
+    pub(crate) fn subject(&self) -> String {
+        match (self.key, self.queues) {
+            ("server", _) => "Server".to_owned(),
+            (_, 1) => self.queue.clone(),
+            (_, queues) => show::count(queues, "queue"),
         }
-        self
     }
 
-    fn add(&mut self, alert: Alert) {
-        if self.alerts.len() < ALERTS_SHOWN {
-            self.alerts.push(alert);
+    pub(crate) fn text(&self) -> String {
+        match self.key {
+            "server" => format!("{} need attention.", show::count(self.count, "thing")),
+            "routes" => format!("{} have tasks and no worker.", show::count(self.count, "route")),
+            _ => self.sums.text(),
         }
-        self.count += 1;
     }
 
-    /// The queue, or how many.
-    fn subject(&self) -> String {
-        if self.queues == 1 { self.queue.clone() } else { show::count(self.queues, "queue") }
+    /// How many more there are.
+    pub(crate) fn more(&self) -> u64 {
+        self.count - self.alerts.len() as u64
     }
 
-    /// The line, if there is anything to say.
-    fn line(self, key: &'static str, subject: String, text: String) -> Option<AlertLine> {
-        let more = self.count - self.alerts.len() as u64;
-        let is_warning = self.alerts.iter().all(|alert| alert.is_warning);
-        (self.count > 0).then_some(AlertLine { key, is_warning, subject, text, alerts: self.alerts, more })
+    /// The alert, if it is the only one: then it is the line.
+    pub(crate) fn alone(&self) -> Option<&Alert> {
+        self.alerts.first().filter(|_| self.count == 1)
     }
 }
 
 impl RunSums {
+    fn add(&mut self, concern: &Concern) {
+        match concern {
+            Concern::Failing { failed, ended, .. } => {
+                self.failed += failed;
+                self.ended += ended;
+            }
+            Concern::Lost { expired, .. } => self.expired += expired,
+            Concern::LastAttempt { tasks, .. } => self.last_attempts += *tasks as u64,
+            _ => {}
+        }
+    }
+
     fn text(&self) -> String {
         let Self { failed, ended, expired, last_attempts } = *self;
         let has = if last_attempts == 1 { "has" } else { "have" };
@@ -258,16 +252,6 @@ impl RunSums {
             .then(|| format!("{} {has} one attempt left or are in the last one", show::count(last_attempts, "task")));
         let parts: Vec<String> = [failed, lost, near].into_iter().flatten().collect();
         format!("{}.", parts.join(", "))
-    }
-}
-
-impl AlertLine {
-    /// The alert, if it is the only one: then it is the line.
-    pub(crate) fn alone(&self) -> Option<&Alert> {
-        match (self.alerts.as_slice(), self.more) {
-            ([alert], 0) => Some(alert),
-            _ => None,
-        }
     }
 }
 
@@ -378,17 +362,17 @@ mod tests {
         let of_one: Vec<Concern> = (0..6).map(|route| starving("q", route)).collect();
         let told = lines(&of_one);
         let [line] = told.as_slice() else { panic!("{} lines", told.len()) };
-        assert_eq!((line.subject.as_str(), line.text.as_str()), ("q", "6 routes have tasks and no worker."));
-        assert_eq!((line.alerts.len(), line.more, line.alone().is_some(), line.is_warning), (6, 0, false, false));
+        assert_eq!((line.subject().as_str(), line.text().as_str()), ("q", "6 routes have tasks and no worker."));
+        assert_eq!((line.alerts.len(), line.more(), line.alone().is_some(), line.is_warning()), (6, 0, false, false));
         let mut alerts = Alerts::default();
         of_one.iter().chain(&[starving("r", 0), starving("r", 1), starving("s", 0)]).for_each(|one| alerts.add(one));
         alerts.add_untold(1_000);
         let told = alerts.lines();
         assert_eq!(
-            (told[0].subject.as_str(), told[0].text.as_str()),
+            (told[0].subject().as_str(), told[0].text().as_str()),
             ("3 queues", "1,009 routes have tasks and no worker.")
         );
-        assert_eq!((told[0].alerts.len(), told[0].more), (ALERTS_SHOWN, 1_009 - ALERTS_SHOWN as u64));
+        assert_eq!((told[0].alerts.len(), told[0].more()), (ALERTS_SHOWN, 1_009 - ALERTS_SHOWN as u64));
         assert_eq!(lines(&[starving("q", 7)])[0].alone().map(|alert| alert.subject.as_str()), Some("q · r7"));
         assert!(lines(&[]).is_empty());
     }
@@ -408,15 +392,15 @@ mod tests {
             starving("q", 1),
         ];
         let told = lines(&all);
-        let texts: Vec<(&str, &str, bool)> =
-            told.iter().map(|line| (line.key, line.text.as_str(), line.is_warning)).collect();
+        let texts: Vec<(&str, String, bool)> =
+            told.iter().map(|line| (line.key, line.text(), line.is_warning())).collect();
         let runs = "184 of 686 runs of the last hour failed, 1 run lost the worker, 2 tasks have one attempt left or are in the last one.";
         let expected = [
             ("routes", "2 routes have tasks and no worker.", false),
             ("server", "2 things need attention.", true),
             ("runs", runs, true),
         ];
-        assert_eq!(texts, expected);
+        assert_eq!(texts, expected.map(|(key, text, is_warning)| (key, text.to_owned(), is_warning)));
         let broken = lines(&[Concern::Risk("r".to_owned()), Concern::StorageFails, starving("q", 0)]);
         assert_eq!(broken.iter().map(|line| line.key).collect::<Vec<_>>(), ["server", "routes"]);
     }

@@ -17,7 +17,7 @@ use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::{Store, StoreExt};
 
 use super::alerts::Alerts;
-use crate::attention::{self, Concern, Failure, NewestTasks, QueueSight, ServerSight};
+use crate::attention::{self, Concern, Failure, NewestTasks, QueueSight};
 use crate::problem::Problem;
 use crate::shared_figures::{QUEUES_AT_ONCE, SharedQueue};
 use crate::show::Minute;
@@ -145,15 +145,8 @@ async fn server_concerns(visit: &Visit) -> Vec<Concern> {
     if !visit.viewer.sees_everything() {
         return Vec::new();
     }
-    let (store, host) = (visit.dashboard.store(), visit.dashboard.host.figures());
-    let checked = visit.dashboard.check_storage().await;
-    attention::of_server(&ServerSight {
-        storage_works: checked.is_some(),
-        risks: checked.unwrap_or_default(),
-        process: store.process_figures(),
-        waiting: host.waiting.iter().sum(),
-        waiting_limit: host.waiting_limit,
-    })
+    let (process, host) = (visit.dashboard.store().process_figures(), visit.dashboard.host.figures());
+    attention::of_server(visit.dashboard.check_storage().await, &process, &host)
 }
 
 /// Adds what of a queue needs attention. Into the first ones that fail it is looked.
@@ -165,19 +158,16 @@ async fn add_alerts(
     alerts: &mut Alerts,
 ) {
     let QueueReading { name, shared, lately, .. } = queue;
-    let figures = &shared.figures;
-    let is_paused = figures.settings().paused;
     let last_hour = lately.as_ref().map(|lately| lately.last_hour);
-    let mut seen = NewestTasks::default();
+    let mut newest = NewestTasks::default();
     if lately.as_ref().is_some_and(|lately| lately.failed() > 0) && *looks < LOOKED_INTO {
         *looks += 1;
         let is_failing = last_hour.as_ref().is_some_and(attention::is_failing);
-        seen = dashboard.newest_tasks.look(name.as_str(), read_newest(dashboard.store(), name, is_failing)).await;
+        newest = dashboard.newest_tasks.look(name.as_str(), read_newest(dashboard.store(), name, is_failing)).await;
     }
-    let NewestTasks { failures, attempts } = seen;
-    let sight = QueueSight { queue: name.as_str(), is_paused, figures, now, last_hour, failures, attempts };
+    let sight = QueueSight { queue: name.as_str(), figures: &shared.figures, now, last_hour, newest };
     attention::of_queue(&sight).iter().for_each(|concern| alerts.add(concern));
-    alerts.add_untold(attention::untold(&sight));
+    alerts.add_untold(attention::untold(&shared.figures));
 }
 
 /// Looks at the newest tasks of a queue. They may have to wait for reads that visit all tasks; the page does not.
