@@ -134,33 +134,31 @@ fn indented(out: &mut Vec<u8>, value: &Value<'_>, depth: usize) {
     if out.len() > INDENTED_BYTES {
         return;
     }
-    let line = |out: &mut Vec<u8>, depth: usize| {
+    let is_container = |item: &Value<'_>| matches!(item, Value::Object(_) | Value::Array(_));
+    let (entries, [open, close]): (Vec<_>, _) = match value {
+        Value::Object(members) if !members.is_empty() => {
+            (members.iter().map(|(key, member)| (Some(key), member)).collect(), [b'{', b'}'])
+        }
+        Value::Array(items) if items.iter().any(is_container) => {
+            (items.iter().map(|item| (None, item)).collect(), [b'[', b']'])
+        }
+        _ => return write_value(out, value),
+    };
+    let line = |out: &mut Vec<u8>, sign: &[u8], depth: usize| {
+        out.extend_from_slice(sign);
         out.push(b'\n');
         out.resize(out.len() + 2 * depth, b' ');
     };
-    match value {
-        Value::Object(members) if !members.is_empty() => {
-            for (number, (key, member)) in members.iter().enumerate() {
-                out.extend_from_slice(if number == 0 { b"{" } else { b"," });
-                line(out, depth + 1);
-                write_string(out, key);
-                out.extend_from_slice(b": ");
-                indented(out, member, depth + 1);
-            }
-            line(out, depth);
-            out.push(b'}');
+    for (number, (key, entry)) in entries.into_iter().enumerate() {
+        line(out, &[if number == 0 { open } else { b',' }], depth + 1);
+        if let Some(key) = key {
+            write_string(out, key);
+            out.extend_from_slice(b": ");
         }
-        Value::Array(items) if items.iter().any(|item| matches!(item, Value::Object(_) | Value::Array(_))) => {
-            for (number, item) in items.iter().enumerate() {
-                out.extend_from_slice(if number == 0 { b"[" } else { b"," });
-                line(out, depth + 1);
-                indented(out, item, depth + 1);
-            }
-            line(out, depth);
-            out.push(b']');
-        }
-        _ => write_value(out, value),
+        indented(out, entry, depth + 1);
     }
+    line(out, b"", depth);
+    out.push(close);
 }
 
 #[cfg(test)]

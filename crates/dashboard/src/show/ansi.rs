@@ -207,9 +207,7 @@ fn write_characters(html: &mut Html, characters: impl Iterator<Item = char>) {
             continue;
         }
         html.text(&std::mem::take(&mut plain));
-        html.markup("<span class=\"control\">");
-        html.text(&format!("U+{:04X}", u32::from(character)));
-        html.markup("</span>");
+        html.span("control", &format!("U+{:04X}", u32::from(character)));
     }
     html.text(&plain);
 }

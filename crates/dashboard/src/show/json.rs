@@ -65,28 +65,27 @@ type Written = Result<(), ParseError>;
 
 impl<'a> Writer<'a> {
     fn root(&mut self, reader: &mut Reader<'_>, html: &mut Html) -> Written {
-        let (open, close) = if reader.skip_space() == Some(b'[') { ("[", "]") } else { ("{", "}") };
-        if matches!(reader.skip_space(), Some(b'{' | b'[')) {
-            let (inside, _) = self.entries(reader, 1)?;
-            html.markup("<div>");
-            html.markup(open);
-            html.markup("</div><div class=\"in\">");
-            html.append(&inside);
-            html.markup("</div><div>");
-            html.markup(close);
-            html.markup("</div>");
+        let Some([open, close]) = brackets(reader) else {
+            scalar(html, reader.skip()?, &mut self.is_cut);
             return Ok(());
-        }
-        scalar(html, reader.skip()?, &mut self.is_cut);
+        };
+        let (inside, _) = self.entries(reader, 1)?;
+        html.markup("<div>");
+        html.markup(open);
+        html.markup("</div><div class=\"in\">");
+        html.append(&inside);
+        html.markup("</div><div>");
+        html.markup(close);
+        html.markup("</div>");
         Ok(())
     }
 
     /// The entries of the container that begins here, and how many it has.
     fn entries(&mut self, reader: &mut Reader<'_>, depth: usize) -> Result<(Html, usize), ParseError> {
         let (mut html, mut count, mut shown) = (Html::new(), 0_usize, 0_usize);
-        let mut entry = |writer: &mut Self, reader: &mut Reader<'_>, key: Option<&str>| -> Written {
+        each_entry(reader, |reader, key| {
             count += 1;
-            if writer.nodes == 0 || writer.bytes == 0 || shown == ENTRIES {
+            if self.nodes == 0 || self.bytes == 0 || shown == ENTRIES {
                 return reader.skip().map(drop);
             }
             if shown > 0 {
@@ -94,13 +93,8 @@ impl<'a> Writer<'a> {
             }
             shown += 1;
             html.markup("<div>");
-            writer.entry(reader, &mut html, (key, depth))
-        };
-        if reader.skip_space() == Some(b'{') {
-            reader.members(|reader, key| entry(self, reader, Some(key.as_deref().unwrap_or_default())))?;
-        } else {
-            reader.items(|reader| entry(self, reader, None))?;
-        }
+            self.entry(reader, &mut html, (key, depth))
+        })?;
         if shown > 0 {
             html.markup("</div>");
         }
@@ -118,15 +112,14 @@ impl<'a> Writer<'a> {
     fn entry(&mut self, reader: &mut Reader<'_>, html: &mut Html, (key, depth): (Option<&str>, usize)) -> Written {
         self.nodes = self.nodes.saturating_sub(1);
         let before = html.bytes();
-        let is_container = matches!(reader.skip_space(), Some(b'{' | b'['));
-        match short_container(&self.whole[reader.position()..]) {
-            Some(text) if is_container => {
+        match (brackets(reader), short_container(&self.whole[reader.position()..])) {
+            (Some(_), Some(text)) => {
                 self.key(html, key);
                 one_line(html, text)?;
                 reader.skip()?;
             }
-            _ if is_container => self.container(reader, html, (key, depth))?,
-            _ => {
+            (Some(brackets), None) => self.container(reader, html, (key, depth), brackets)?,
+            (None, _) => {
                 self.key(html, key);
                 scalar(html, reader.skip()?, &mut self.is_cut);
             }
@@ -135,8 +128,13 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn container(&mut self, reader: &mut Reader<'_>, html: &mut Html, (key, depth): (Option<&str>, usize)) -> Written {
-        let (open, close) = if reader.skip_space() == Some(b'[') { ("[", "]") } else { ("{", "}") };
+    fn container(
+        &mut self,
+        reader: &mut Reader<'_>,
+        html: &mut Html,
+        (key, depth): (Option<&str>, usize),
+        [open, close]: [&'static str; 2],
+    ) -> Written {
         let (inside, count) = self.entries(reader, depth + 1)?;
         let is_open = count <= OPEN_ENTRIES && depth < OPEN_DEPTH;
         html.markup(if is_open { "<details open><summary data-count=\"" } else { "<details><summary data-count=\"" });
@@ -159,6 +157,24 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// The signs around the container that begins here; none if it is no container.
+fn brackets(reader: &mut Reader<'_>) -> Option<[&'static str; 2]> {
+    match reader.skip_space()? {
+        b'{' => Some(["{", "}"]),
+        b'[' => Some(["[", "]"]),
+        _ => None,
+    }
+}
+
+/// Reads the entries of the container that begins here, those of an object with their keys.
+fn each_entry(reader: &mut Reader<'_>, mut entry: impl FnMut(&mut Reader<'_>, Option<&str>) -> Written) -> Written {
+    if reader.skip_space() == Some(b'{') {
+        reader.members(|reader, key| entry(reader, Some(key.as_deref().unwrap_or_default())))
+    } else {
+        reader.items(|reader| entry(reader, None))
+    }
+}
+
 fn write_key(html: &mut Html, key: &str, is_cut: bool) {
     let mut quoted = Vec::with_capacity(key.len() + 2);
     taskqueue_core::json::write_string(&mut quoted, key);
@@ -178,49 +194,38 @@ fn short_container(text: &str) -> Option<&str> {
 
 /// A container without containers in it, as `{ "a": 1, "b": 2 }`.
 fn one_line(html: &mut Html, text: &str) -> Written {
-    let mut reader = Reader::new(text.as_bytes())?;
-    let mut is_first = true;
-    let mut separate = |html: &mut Html| {
-        html.markup(if std::mem::take(&mut is_first) { "" } else { ", " });
+    let [open, close] = match text.as_bytes() {
+        b"{}" => ["{", "}"],
+        [b'{', ..] => ["{ ", " }"],
+        _ => ["[", "]"],
     };
-    let mut is_cut = false;
-    if text.starts_with('{') {
-        html.markup(if text == "{}" { "{" } else { "{ " });
-        reader.members(|reader, key| {
-            separate(html);
-            write_key(html, key.as_deref().unwrap_or_default(), false);
-            scalar(html, reader.skip()?, &mut is_cut);
-            Ok::<(), ParseError>(())
-        })?;
-        html.markup(if text == "{}" { "}" } else { " }" });
-    } else {
-        html.markup("[");
-        reader.items(|reader| {
-            separate(html);
-            scalar(html, reader.skip()?, &mut is_cut);
-            Ok::<(), ParseError>(())
-        })?;
-        html.markup("]");
-    }
+    html.markup(open);
+    let mut separator = "";
+    each_entry(&mut Reader::new(text.as_bytes())?, |reader, key| {
+        html.markup(std::mem::replace(&mut separator, ", "));
+        if let Some(key) = key {
+            write_key(html, key, false);
+        }
+        scalar(html, reader.skip()?, &mut false);
+        Ok(())
+    })?;
+    html.markup(close);
     Ok(())
 }
 
 /// A string, number or literal, as it is stored.
 fn scalar(html: &mut Html, text: &str, is_cut: &mut bool) {
     let class = match text.as_bytes().first() {
-        Some(b'"') => "<span class=\"str\">",
-        Some(b'-' | b'0'..=b'9') => "<span class=\"int\">",
-        _ => "<span class=\"lit\">",
+        Some(b'"') => "str",
+        Some(b'-' | b'0'..=b'9') => "int",
+        _ => "lit",
     };
-    html.markup(class);
     let shown = first_chars(text, STRING_CHARS);
-    html.text(&escape_bidi(shown));
-    html.markup("</span>");
+    html.span(class, &escape_bidi(shown));
     if shown.len() < text.len() {
         *is_cut = true;
-        html.markup("<span class=\"cut\">… ");
-        html.text(&words::count(text[shown.len()..].chars().count() as u64, "more character"));
-        html.markup("</span>");
+        let more = text[shown.len()..].chars().count() as u64;
+        html.span("cut", &format!("… {}", words::count(more, "more character")));
     }
 }
 

@@ -118,6 +118,15 @@ impl Html {
         self.0.push_str(rest);
     }
 
+    /// A text with a look of its own.
+    pub(crate) fn span(&mut self, class: &'static str, text: &str) {
+        self.markup("<span class=\"");
+        self.markup(class);
+        self.markup("\">");
+        self.text(text);
+        self.markup("</span>");
+    }
+
     pub(crate) fn append(&mut self, other: &Self) {
         self.0.push_str(&other.0);
     }

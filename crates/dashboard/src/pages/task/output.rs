@@ -53,6 +53,21 @@ pub(super) struct Tail {
     ended: bool,
 }
 
+impl Tail {
+    /// What these pieces of a run add from an offset on.
+    fn of(last: &Output, pieces: &[Output], kept_from: u64, from: u64, look: TextLook) -> Self {
+        Self {
+            run: digest(last.run_id),
+            attempt: last.attempt,
+            shown: show(pieces, from, look),
+            kept_from,
+            from,
+            end: pieces.last().map_or(last.start, Output::end),
+            ended: last.ended,
+        }
+    }
+}
+
 /// A part of an output, and where to go on.
 pub(super) struct Shown {
     pub(super) lines: Html,
@@ -137,17 +152,7 @@ impl OutputReader {
             self.pieces(wanted, last.run_id).await?
         };
         let from = pieces.first().map_or(last.start, |piece| piece.start);
-        let shown = show(&pieces, from, TextLook::default());
-        let end = pieces.last().map_or(last.start, Output::end);
-        Ok(Some(Tail {
-            run: digest(last.run_id),
-            attempt: last.attempt,
-            ended: last.ended,
-            kept_from,
-            from,
-            end,
-            shown,
-        }))
+        Ok(Some(Tail::of(&last, &pieces, kept_from, from, TextLook::default())))
     }
 
     /// Everything from an offset on, in pieces with gaps between them.
@@ -186,7 +191,8 @@ fn show(pieces: &[Output], offset: u64, look: TextLook) -> Shown {
     for piece in pieces {
         if piece.start > position {
             shown.end_line();
-            gap(&mut shown.lines, piece.start - position);
+            shown.lines.span("gap", &format!("— {} are missing here —", bytes(piece.start - position)));
+            shown.lines.markup("\n");
         }
         let part = screen(&piece.text, shown.look);
         shown.lines.append(&part.lines);
@@ -207,12 +213,6 @@ impl Shown {
     }
 }
 
-fn gap(html: &mut Html, missing: u64) {
-    html.markup("<span class=\"gap\">");
-    html.text(&format!("— {} are missing here —", bytes(missing)));
-    html.markup("</span>\n");
-}
-
 /// Returns what a page knows a run by.
 fn digest(run_id: RunId) -> String {
     let digest = Sha256::new().chain_update("output of a run").chain_update(run_id.as_str()).finalize();
@@ -229,20 +229,16 @@ pub(crate) async fn follow(visit: Visit) -> PageResult {
     if is_same && asked("end") == Some(last.start) {
         return Ok(answered(StatusCode::NO_CONTENT, String::new(), &[("output-ended", last.ended.to_string())]));
     }
-    let (is_reset, run, shown, end, ended) =
-        match asked("from").filter(|from| is_same && from.saturating_add(SHOWN_BYTES) >= last.start) {
-            Some(from) => {
-                let pieces = reader.pieces(from, last.run_id).await?;
-                let end = pieces.last().map_or(last.start, Output::end);
-                let shown = show(&pieces, from, TextLook::parse(visit.query.get("look").unwrap_or_default()));
-                (false, digest(last.run_id), shown, end, last.ended)
-            }
-            // It was too much since then, or another run.
-            None => match reader.tail().await? {
-                Some(Tail { run, shown, end, ended, .. }) => (true, run, shown, end, ended),
-                None => return Ok(StatusCode::NO_CONTENT.into_response()),
-            },
-        };
+    let is_near = |from: &u64| is_same && from.saturating_add(SHOWN_BYTES) >= last.start;
+    let (is_reset, tail) = match asked("from").filter(is_near) {
+        Some(from) => {
+            let look = TextLook::parse(visit.query.get("look").unwrap_or_default());
+            (false, Some(Tail::of(&last, &reader.pieces(from, last.run_id).await?, 0, from, look)))
+        }
+        // It was too much since then, or another run.
+        None => (true, reader.tail().await?),
+    };
+    let Some(Tail { run, shown, end, ended, .. }) = tail else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let body = format!("<pre><span>{}</span><span>{}</span></pre>", shown.lines, shown.last);
     let said = [
         ("output-run", run),
