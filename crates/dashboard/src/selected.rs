@@ -221,8 +221,17 @@ impl FilterMark {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use taskqueue_core::definition::Definition;
+    use taskqueue_core::task::{Lifecycle, Outcome};
+
     use super::*;
+
+    /// A task without an outcome.
+    pub(crate) fn task(definition: Definition, lifecycle: Lifecycle) -> Task {
+        let (queue, id) = (QueueName::parse("q").unwrap(), TaskId::parse("t_abcdefghijkl").unwrap());
+        Task { queue, id, definition, lifecycle, outcome: Outcome::empty() }
+    }
 
     fn target(query: &str) -> Option<Target> {
         Target::read(&Query::parse(query))

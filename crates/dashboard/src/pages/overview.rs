@@ -17,7 +17,7 @@ use taskqueue_core::status::Status;
 use taskqueue_core::time::{Timestamp, between};
 
 use self::alerts::AlertLine;
-use self::reading::{CARDS, Lately, QueueReading, Reading};
+use self::reading::{CARDS, Card, Lately, Reading};
 use crate::attention;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::shared_figures::{all_tasks, running_of};
@@ -52,8 +52,7 @@ struct OverviewPage {
 /// The page.
 pub(crate) async fn overview(visit: Visit) -> PageResult {
     let find = visit.find();
-    let Reading { now, queues, left_out, alerts, seen } = reading::read(&visit, &find).await?;
-    let mut cards: Vec<Card> = queues.into_iter().map(|queue| Card::of(queue, &visit)).collect();
+    let Reading { now, queues: mut cards, left_out, alerts, seen } = reading::read(&visit, &find).await?;
     let rows = cards.split_off(cards.len().min(CARDS));
     let shell = Shell::new(&visit, "Overview", Section::Overview, None).await?;
     let submit = shell.entries.iter().find(|entry| entry.section == Section::Submit).map(|entry| entry.path.clone());
@@ -85,22 +84,9 @@ fn first_commands(url: &str) -> [(&'static str, String); 3] {
     ]
 }
 
-/// A queue, with what its viewer may do there.
-struct Card {
-    queue: QueueReading,
-    may_submit: bool,
-    /// True if it may be deleted, and its settings changed.
-    may_change: bool,
-}
-
 impl Card {
-    fn of(queue: QueueReading, visit: &Visit) -> Self {
-        let (may_submit, may_change) = (visit.may(Scope::Submit, &queue.name), visit.may(Scope::Admin, &queue.name));
-        Self { queue, may_submit, may_change }
-    }
-
     fn figures(&self) -> &QueueFigures {
-        &self.queue.shared.figures
+        &self.shared.figures
     }
 
     fn bar(&self) -> Bar {
@@ -124,7 +110,7 @@ impl Card {
 
     /// The limits of the queue with what runs, such as `3/8 running` and `gpu at most 2`; of many routes the first ones.
     fn limits(&self) -> Vec<String> {
-        let (settings, more) = (self.figures().settings(), self.queue.shared.more_limits);
+        let (settings, more) = (self.figures().settings(), self.shared.more_limits);
         let of_queue = settings.max_running.map(|_| format!("{} running", running_of(self.figures(), settings)));
         // How many run that were claimed for a route is in no figures: those count a task for each route that it lists.
         let of_route = |(route, most): (&Route, &u64)| format!("{route} at most {}", show::number(*most));

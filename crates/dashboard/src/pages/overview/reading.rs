@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use taskqueue_core::access::Scope;
 use taskqueue_core::activity::{Counts, Event, Span, Unit};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
@@ -44,20 +45,24 @@ const MINUTES: i64 = 60;
 pub(crate) struct Reading {
     pub(crate) now: Timestamp,
     /// Those that are shown, by name, and how many more were found.
-    pub(crate) queues: Vec<QueueReading>,
+    pub(crate) queues: Vec<Card>,
     pub(crate) left_out: usize,
     pub(crate) alerts: Alerts,
     /// How many queues the viewer may see.
     pub(crate) seen: usize,
 }
 
-pub(crate) struct QueueReading {
+/// A queue: what was read of it, and what its viewer may do there.
+pub(crate) struct Card {
     pub(crate) name: QueueName,
     pub(crate) shared: Arc<SharedQueue>,
     /// Nothing for queues without a card of their own, or if it cannot be read.
     pub(crate) lately: Option<Lately>,
     /// Not for queues without a card of their own, nor where a server has no settings.
     pub(crate) shows_settings: bool,
+    pub(crate) may_submit: bool,
+    /// True if it may be deleted, and its settings changed.
+    pub(crate) may_change: bool,
 }
 
 /// What happened in a queue in the last hour.
@@ -119,11 +124,17 @@ pub(crate) async fn read(visit: &Visit, find: &str) -> Result<Reading, Problem> 
             let lately = activities.next();
             // One that was deleted meanwhile has none.
             let Some(shared) = shared else { continue };
-            let shows_settings = lately.is_some() && visit.dashboard.has("queue-settings");
-            let queue = QueueReading { name: name.clone(), shared, lately: lately.flatten(), shows_settings };
-            add_alerts(&visit.dashboard, &queue, now, &mut looks, &mut reading.alerts).await;
+            let card = Card {
+                shared,
+                shows_settings: lately.is_some() && visit.dashboard.has("queue-settings"),
+                lately: lately.flatten(),
+                may_submit: visit.may(Scope::Submit, name),
+                may_change: visit.may(Scope::Admin, name),
+                name: name.clone(),
+            };
+            add_alerts(&visit.dashboard, &card, now, &mut looks, &mut reading.alerts).await;
             if reading.queues.len() < CARDS + ROWS {
-                reading.queues.push(queue);
+                reading.queues.push(card);
             } else {
                 reading.left_out += 1;
             }
@@ -150,14 +161,8 @@ async fn server_concerns(visit: &Visit) -> Vec<Concern> {
 }
 
 /// Adds what of a queue needs attention. Into the first ones that fail it is looked.
-async fn add_alerts(
-    dashboard: &Dashboard,
-    queue: &QueueReading,
-    now: Timestamp,
-    looks: &mut usize,
-    alerts: &mut Alerts,
-) {
-    let QueueReading { name, shared, lately, .. } = queue;
+async fn add_alerts(dashboard: &Dashboard, card: &Card, now: Timestamp, looks: &mut usize, alerts: &mut Alerts) {
+    let Card { name, shared, lately, .. } = card;
     let last_hour = lately.as_ref().map(|lately| lately.last_hour);
     let mut newest = NewestTasks::default();
     if lately.as_ref().is_some_and(|lately| lately.failed() > 0) && *looks < LOOKED_INTO {

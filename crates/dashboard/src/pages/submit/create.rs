@@ -236,9 +236,10 @@ pub(super) fn random_id() -> Result<TaskId, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_core::task::{self, Lifecycle};
+    use taskqueue_core::task::Lifecycle;
 
     use super::*;
+    use crate::selected::tests::task;
 
     #[test]
     fn the_sentence_says_exactly_what_became_of_each() {
@@ -276,15 +277,9 @@ mod tests {
             not_before: seconds.map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds)),
             times,
         };
-        let present = |definition: Definition, seconds: Option<i64>| Task {
-            queue: QueueName::parse("q").unwrap(),
-            id: TaskId::parse("t_exampletask0").unwrap(),
-            definition,
-            lifecycle: Lifecycle {
-                not_before: seconds.map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds)),
-                ..Lifecycle::created(Timestamp::from_micros(0), 1)
-            },
-            outcome: task::Outcome::empty(),
+        let present = |definition: Definition, seconds: Option<i64>| {
+            let not_before = seconds.map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds));
+            task(definition, Lifecycle { not_before, ..Lifecycle::created(Timestamp::from_micros(0), 1) })
         };
         let other = Definition { priority: 5, max_attempts: 1, ..Definition::default() };
         let exact = |seconds| wanted(seconds, TimeComparison::Exact);

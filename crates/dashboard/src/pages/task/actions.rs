@@ -166,23 +166,18 @@ pub(crate) async fn delete(visit: Visit, body: Body) -> PageResult {
 mod tests {
     use taskqueue_core::definition::Definition;
     use taskqueue_core::ids::RunId;
-    use taskqueue_core::task::{ActiveRun, Lifecycle, Outcome};
+    use taskqueue_core::task::{ActiveRun, Lifecycle};
     use taskqueue_core::time::Timestamp;
 
     use super::*;
+    use crate::selected::tests::task;
 
     fn offered(status: Status, attempt: i64) -> Vec<&'static str> {
         let at = Timestamp::from_micros(0);
         let run = RunId::parse("r_abcdefghijkl").unwrap();
         let run = ActiveRun { run_id: run, lease_expires_at: at, times_out_at: None };
         let run = Some(run).filter(|_| status == Status::Running);
-        let task = Task {
-            queue: QueueName::parse("q").unwrap(),
-            id: TaskId::parse("t_abcdefghijkl").unwrap(),
-            definition: Definition::default(),
-            lifecycle: Lifecycle { status, attempt, run, ..Lifecycle::created(at, 1) },
-            outcome: Outcome::empty(),
-        };
+        let task = task(Definition::default(), Lifecycle { status, attempt, run, ..Lifecycle::created(at, 1) });
         let Actions { cancel, requeue, edit, delete, duplicate, archive, .. } = Actions::applying_to(&task);
         let all = [
             (cancel, "cancel"),

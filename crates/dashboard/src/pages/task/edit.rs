@@ -193,21 +193,16 @@ fn written_fields(update: &Update) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use taskqueue_core::definition::Definition;
-    use taskqueue_core::ids::{QueueName, TaskId};
-    use taskqueue_core::task::{Lifecycle, Outcome};
+    use taskqueue_core::task::Lifecycle;
     use taskqueue_core::time::Timestamp;
 
     use super::*;
+    use crate::selected::tests;
 
     fn task() -> Task {
         let args = JsonObject::from_canonical(r#"{"lr":0.1,"seed":9007199254740993}"#);
-        Task {
-            queue: QueueName::parse("q").unwrap(),
-            id: TaskId::parse("t_abcdefghijkl").unwrap(),
-            definition: Definition { args, name: Some("a".into()), ..Definition::default() },
-            lifecycle: Lifecycle::created(Timestamp::from_micros(0), 1),
-            outcome: Outcome::empty(),
-        }
+        let definition = Definition { args, name: Some("a".into()), ..Definition::default() };
+        tests::task(definition, Lifecycle::created(Timestamp::from_micros(0), 1))
     }
 
     fn form(pairs: &[(&str, &str)]) -> Query {

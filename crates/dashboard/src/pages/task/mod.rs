@@ -10,10 +10,11 @@ mod waiting;
 
 use askama::Template;
 use taskqueue_core::explain::Explanation;
+use taskqueue_core::fields::TaskField;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::json::ObjectWriter;
 use taskqueue_core::scheduling::RetryDelay;
-use taskqueue_core::stats::RouteSelection;
+use taskqueue_core::stats::{RouteSelection, pending_since};
 use taskqueue_core::task::{LastError, Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::{StoreExt, dependency_cycle};
@@ -128,16 +129,13 @@ pub(crate) async fn download_json(visit: Visit) -> PageResult {
 }
 
 fn raw_object(task: &Task, name: &str) -> Option<String> {
-    let outcome = &task.outcome;
-    match name {
-        "args" => Some(task.definition.args.as_str().to_owned()),
-        "metadata" => Some(task.definition.metadata.as_str().to_owned()),
-        "result" => Some(outcome.result.as_str().to_owned()),
-        "progress" => outcome.progress.as_ref().map(|progress| progress.value.as_str().to_owned()),
-        "worker" => outcome.last_run.as_ref().map(|run| run.worker.as_str().to_owned()),
-        "last_error" => outcome.last_error.as_ref().map(error_object),
-        _ => None,
-    }
+    let path = match name {
+        "last_error" => return task.outcome.last_error.as_ref().map(error_object),
+        "worker" => "last_run.worker",
+        "args" | "metadata" | "result" | "progress" => name,
+        _ => return None,
+    };
+    Some(TaskField::find(path)?.value(&task.view())?.text().into_owned())
 }
 
 fn error_object(error: &LastError) -> String {

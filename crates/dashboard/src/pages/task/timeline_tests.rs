@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
 use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+use taskqueue_core::ids::{Route, RunId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{self, Claimant, RunReport, TaskAction};
-use taskqueue_core::task::{Failure, Outcome};
+use taskqueue_core::task::Failure;
 
 use super::*;
+use crate::selected::tests::task;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_micros(1_800_000_000_000_000).plus_seconds(seconds)
@@ -17,13 +18,7 @@ struct Life(Task);
 
 impl Life {
     fn new() -> Self {
-        Self(Task {
-            queue: QueueName::parse("q").unwrap(),
-            id: TaskId::parse("t_abcdefghijkl").unwrap(),
-            definition: Definition::default(),
-            lifecycle: Lifecycle::created(at(0), 1),
-            outcome: Outcome::empty(),
-        })
+        Self(task(Definition::default(), Lifecycle::created(at(0), 1)))
     }
 
     fn change(mut self, change: lifecycle::Change) -> Self {

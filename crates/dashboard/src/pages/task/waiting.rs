@@ -3,17 +3,18 @@
 
 use std::borrow::Cow;
 
+use taskqueue_core::definition::Routes;
 use taskqueue_core::explain::{Explanation, Reason};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::scheduling::OnDependencyFailure;
-use taskqueue_core::stats::{QueueFigures, pending_since};
+use taskqueue_core::stats::QueueFigures;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::related::{Related, RelatedTask};
 use taskqueue_store::{Store, StoreError};
 
 use crate::show::command::CommandLine;
-use crate::show::{self, Moment, count};
+use crate::show::{self, count};
 
 /// Routes that are named.
 const ROUTES: usize = 5;
@@ -21,13 +22,10 @@ const ROUTES: usize = 5;
 /// Why a task waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
-    pub(super) since: Moment,
     /// The one that weighs most first.
     pub(super) reasons: Vec<Sentence>,
     /// What starts a worker, if there is none.
     pub(super) command: Option<String>,
-    pub(super) next_attempt: i64,
-    pub(super) max_attempts: i64,
 }
 
 /// A reason, and where something can be done about it.
@@ -60,27 +58,24 @@ impl Waiting {
         if task.lifecycle.status != Status::Pending {
             return None;
         }
-        let workers = Workers::of(task, figures);
+        let routes = &task.definition.routes;
+        let serving = || figures.routes().filter(|(route, _)| routes.contains(route)).map(|(_, figures)| figures);
+        let idle = serving().map(|figures| figures.workers_idle).sum();
+        let busy = serving().map(|figures| figures.workers_busy).sum();
         let reasons = explanation.map_or(&[][..], |explanation| &explanation.reasons);
         let is_claimable = explanation.is_none_or(|explanation| explanation.claimable);
         let has_no_worker = match explanation {
             Some(_) => reasons.iter().any(|reason| matches!(reason, Reason::NoWorker { .. })),
-            None => workers.idle + workers.busy == 0,
+            None => idle + busy == 0,
         };
         let mut sentences: Vec<Sentence> = reasons.iter().filter_map(|reason| sentence(task, reason, now)).collect();
         // Who is idle does not take a task that cannot be claimed.
         if is_claimable || has_no_worker {
-            sentences.push(Sentence::new(workers.sentence(has_no_worker)));
+            sentences.push(Sentence::new(workers_sentence(routes, [idle, busy], has_no_worker)));
         }
-        let route = task.definition.routes.iter().next().unwrap_or_default();
+        let route = routes.iter().next().unwrap_or_default();
         let command = CommandLine::new("loop", task.queue.as_str(), url).flag("--route", route).running("COMMAND");
-        Some(Self {
-            since: Moment::new(pending_since(&task.lifecycle), now),
-            reasons: sentences,
-            command: (is_claimable && has_no_worker).then(|| command.to_string()),
-            next_attempt: task.lifecycle.attempt.saturating_add(1),
-            max_attempts: task.definition.max_attempts,
-        })
+        Some(Self { reasons: sentences, command: (is_claimable && has_no_worker).then(|| command.to_string()) })
     }
 
     /// Returns whether nobody is there who could take the task.
@@ -135,42 +130,21 @@ fn unmet_words(task: &Task, unmet: &[(TaskId, Option<Status>)]) -> String {
     text
 }
 
-/// Who is there for the routes of a task.
-struct Workers<'t> {
-    idle: u64,
-    busy: u64,
-    /// The first of the routes.
-    names: Vec<&'t str>,
-    theirs: &'static str,
-}
-
-impl<'t> Workers<'t> {
-    fn of(task: &'t Task, figures: &QueueFigures) -> Self {
-        let routes = &task.definition.routes;
-        let (mut idle, mut busy) = (0, 0);
-        for (_, figures) in figures.routes().filter(|(route, _)| routes.contains(route)) {
-            idle += figures.workers_idle;
-            busy += figures.workers_busy;
+/// Returns who is there for the routes of a task.
+fn workers_sentence(routes: &Routes, [idle, busy]: [u64; 2], has_no_worker: bool) -> String {
+    let theirs = if routes.count() == 1 { "its route" } else { "its routes" };
+    match (idle, busy) {
+        _ if has_no_worker => {
+            // One that stopped a moment ago is gone at once, so nothing is said of how long there was none.
+            let names: Vec<&str> = routes.iter().take(ROUTES).collect();
+            format!("No worker is there for {theirs} ({}).", names.join(", "))
         }
-        let theirs = if routes.count() == 1 { "its route" } else { "its routes" };
-        Self { idle, busy, names: routes.iter().take(ROUTES).collect(), theirs }
-    }
-
-    fn sentence(&self, has_no_worker: bool) -> String {
-        let Self { idle, busy, theirs, .. } = self;
-        match (idle, busy) {
-            _ if has_no_worker => {
-                // One that stopped a moment ago is gone at once, so nothing is said of how long there was none.
-                format!("No worker is there for {theirs} ({}).", self.names.join(", "))
-            }
-            (0, 0) => format!("A worker for {theirs} was seen lately."),
-            (0, 1) => format!("The worker for {theirs} is busy."),
-            (0, _) => format!("All {} for {theirs} are busy.", count(*busy, "worker")),
-            (1, _) => format!("A worker for {theirs} is idle: it should take the task in a moment."),
-            (_, _) => format!(
-                "{} for {theirs} are idle: one of them should take the task in a moment.",
-                count(*idle, "worker")
-            ),
+        (0, 0) => format!("A worker for {theirs} was seen lately."),
+        (0, 1) => format!("The worker for {theirs} is busy."),
+        (0, _) => format!("All {} for {theirs} are busy.", count(busy, "worker")),
+        (1, _) => format!("A worker for {theirs} is idle: it should take the task in a moment."),
+        (_, _) => {
+            format!("{} for {theirs} are idle: one of them should take the task in a moment.", count(idle, "worker"))
         }
     }
 }

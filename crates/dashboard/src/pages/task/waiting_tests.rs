@@ -1,11 +1,12 @@
 //! Tests of the sentences that say why a task is pending.
 
-use taskqueue_core::definition::{Definition, Routes};
-use taskqueue_core::ids::{QueueName, Route};
+use taskqueue_core::definition::Definition;
+use taskqueue_core::ids::Route;
 use taskqueue_core::observation::WorkerStatus;
-use taskqueue_core::task::{Lifecycle, Outcome};
+use taskqueue_core::task::Lifecycle;
 
 use super::*;
+use crate::selected::tests;
 
 const NOW: Timestamp = Timestamp::from_micros(0);
 
@@ -14,13 +15,8 @@ fn routes() -> Vec<Route> {
 }
 
 fn task(status: Status) -> Task {
-    Task {
-        queue: QueueName::parse("q").unwrap(),
-        id: TaskId::parse("t_abcdefghijkl").unwrap(),
-        definition: Definition { routes: Routes::new(routes()).unwrap(), ..Definition::default() },
-        lifecycle: Lifecycle { status, ..Lifecycle::created(NOW, 1) },
-        outcome: Outcome::empty(),
-    }
+    let definition = Definition { routes: Routes::new(routes()).unwrap(), ..Definition::default() };
+    tests::task(definition, Lifecycle { status, ..Lifecycle::created(NOW, 1) })
 }
 
 fn texts(waiting: &Waiting) -> Vec<&str> {
