@@ -64,7 +64,7 @@ struct ConfirmPage {
 
 /// The page.
 pub(crate) async fn settings(visit: Visit) -> PageResult {
-    let (queue, settings) = settings_of(&visit).await?;
+    let (queue, settings) = settings_of(&visit, Scope::Read).await?;
     let fields = SettingsFields::of(&settings);
     show_form(&visit, &queue, &settings, fields, None, StatusCode::OK).await
 }
@@ -72,8 +72,7 @@ pub(crate) async fn settings(visit: Visit) -> PageResult {
 /// Saves what was typed, or asks first if tasks would be deleted by it.
 pub(crate) async fn save(visit: Visit, body: Body) -> PageResult {
     let form = visit.form(body).await?;
-    visit.check(Scope::Admin, &visit.queue()?)?;
-    let (queue, settings) = settings_of(&visit).await?;
+    let (queue, settings) = settings_of(&visit, Scope::Admin).await?;
     let mut fields = SettingsFields::typed(&form, &settings);
     let patch = fields.patch(&settings);
     if form.get("seen") != Some(settings_digest(&settings).as_str()) {
@@ -100,8 +99,7 @@ pub(crate) async fn save(visit: Visit, body: Body) -> PageResult {
 /// Pauses a queue, or lets it go on.
 pub(crate) async fn pause(visit: Visit, body: Body) -> PageResult {
     let form = visit.form(body).await?;
-    visit.check(Scope::Admin, &visit.queue()?)?;
-    let (queue, _) = settings_of(&visit).await?;
+    let (queue, _) = settings_of(&visit, Scope::Admin).await?;
     let paused = match form.get("paused") {
         Some("yes") => true,
         Some("no") => false,
@@ -124,9 +122,9 @@ fn path(queue: &QueueName) -> String {
     format!("/ui/queues/{queue}/settings")
 }
 
-/// The queue of a visit and its settings, if this server has any.
-async fn settings_of(visit: &Visit) -> Result<(QueueName, QueueSettings), Problem> {
-    let queue = visit.queue()?;
+/// The queue of a visit and its settings, if this server has any and the viewer may do there what needs `scope`.
+async fn settings_of(visit: &Visit, scope: Scope) -> Result<(QueueName, QueueSettings), Problem> {
+    let queue = visit.queue_for(scope)?;
     if !visit.dashboard.has("queue-settings") {
         return Err(Problem::not_found("page", "This server has no settings of queues."));
     }

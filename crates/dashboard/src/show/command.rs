@@ -31,15 +31,20 @@ impl CommandLine {
 
     /// Adds a flag, if there is a value for it.
     pub(crate) fn optional(self, flag: &str, value: Option<impl AsRef<str>>) -> Self {
-        match value {
-            Some(value) => self.flag(flag, value.as_ref()),
-            None => self,
-        }
+        self.each(flag, value)
     }
 
-    pub(crate) fn switch(mut self, flag: &str) -> Self {
-        self.0.push(' ');
-        self.0.push_str(flag);
+    /// Adds a flag for each of these values.
+    pub(crate) fn each(self, flag: &str, values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        values.into_iter().fold(self, |command, value| command.flag(flag, value.as_ref()))
+    }
+
+    /// Adds a flag without a value, if it is on.
+    pub(crate) fn switch(mut self, flag: &str, is_on: bool) -> Self {
+        if is_on {
+            self.0.push(' ');
+            self.0.push_str(flag);
+        }
         self
     }
 }
@@ -59,7 +64,7 @@ mod tests {
         let command = CommandLine::new("task sweep", "exp", "http://h:1")
             .flag("--arg", "lr=0.1,1e-3")
             .flag("--args", "{\"a\": 'x'}");
-        let command = command.flag("--name", "-x").flag("--batch", "").switch("--zip");
+        let command = command.flag("--name", "-x").flag("--batch", "").switch("--zip", true);
         let expected = r#"taskqueue task sweep --queue exp --url http://h:1 --arg lr=0.1,1e-3 --args '{"a": '\''x'\''}' --name=-x --batch '' --zip"#;
         assert_eq!(command.to_string(), expected);
     }

@@ -59,7 +59,8 @@ struct ComparePage<'c> {
     sort: Option<Sort>,
     table: Option<Table<'c>>,
     groups: Option<Groups<'c>>,
-    pages: Pages,
+    /// How many rows the table has, of tasks or of groups.
+    rows: usize,
 }
 
 impl<'c> ComparePage<'c> {
@@ -76,6 +77,12 @@ impl<'c> ComparePage<'c> {
         axes.into_iter().any(|axis| axis.column.path == column.path)
     }
 
+    /// The page of the table that is shown, and the last one.
+    fn pages(&self) -> (usize, usize) {
+        let last = self.rows.div_ceil(PAGE_ROWS).max(1);
+        (self.view.page.min(last), last)
+    }
+
     /// The choices of a scale: the automatic one says what it is.
     fn scales(&self, axis: &str) -> [(&'static str, &'static str); 3] {
         let is_log = self.scatter.as_ref().is_some_and(|scatter| scatter.is_log(axis));
@@ -87,13 +94,6 @@ impl<'c> ComparePage<'c> {
         };
         [("", automatic), ("linear", "linear"), ("log", "log")]
     }
-}
-
-/// Where this page of the table is among all of them.
-struct Pages {
-    current: usize,
-    last: usize,
-    rows: usize,
 }
 
 /// The page.
@@ -158,7 +158,6 @@ fn page_of<'c>(
     let groups = Groups::new(columns, view, sort);
     let table = Table::new(columns, view, &table::sorted(columns, sort));
     let rows = groups.as_ref().map_or(collection.rows.len(), |groups| groups.groups.len());
-    let last = rows.div_ceil(PAGE_ROWS).max(1);
     let (auto_x, auto_y) = scatter::axis_columns(columns, view);
     let filter = view.selectors.filter.as_deref().unwrap_or_default();
     ComparePage {
@@ -172,11 +171,11 @@ fn page_of<'c>(
         scatter: Scatter::new(columns, view),
         parallel: Parallel::new(columns, view),
         table: Some(table).filter(|table| !table.rows.is_empty() || view.page > 1),
-        pages: Pages { current: view.page.min(last), last, rows },
         shell: shell.made_by_now(visit),
         auto_x,
         auto_y,
         sort,
+        rows,
         groups,
         columns,
         view,

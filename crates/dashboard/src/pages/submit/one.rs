@@ -157,14 +157,12 @@ pub(super) fn with_other_flags(
     not_before: Option<Timestamp>,
 ) -> Option<CommandLine> {
     let default = Definition::default();
+    let metadata = Some(task.metadata.as_str()).filter(|_| task.metadata != default.metadata);
     let routes = Some(&task.routes).filter(|routes| **routes != default.routes);
     let number = |value: i64, default: i64| Some(value.to_string()).filter(|_| value != default);
-    let mut command =
-        command.optional("--metadata", Some(task.metadata.as_str()).filter(|_| task.metadata != default.metadata));
-    for route in routes.into_iter().flat_map(|routes| routes.iter()) {
-        command = command.flag("--route", route);
-    }
     let command = command
+        .optional("--metadata", metadata)
+        .each("--route", routes.into_iter().flat_map(|routes| routes.iter()))
         .optional("--priority", number(task.priority, default.priority))
         .optional("--max-attempts", number(task.max_attempts, default.max_attempts))
         .optional("--not-before", not_before.map(|at| at.to_string()));
@@ -183,14 +181,13 @@ fn with_waiting_flags(command: CommandLine, scheduling: &Scheduling) -> Option<C
     if delay == Some(None) {
         return None;
     }
-    let mut command = command
-        .optional("--retry-delay", delay.flatten())
-        .optional("--timeout", scheduling.run_limit().map(|limit| format!("{}s", limit.as_secs())));
-    for id in scheduling.dependencies.as_slice() {
-        command = command.flag("--after", id.as_str());
-    }
     let choice = Some(scheduling.on_dependency_failure).filter(|choice| *choice != OnDependencyFailure::Wait);
-    Some(command.optional("--on-dependency-failure", choice.map(OnDependencyFailure::as_str)))
+    let command = command
+        .optional("--retry-delay", delay.flatten())
+        .optional("--timeout", scheduling.run_limit().map(|limit| format!("{}s", limit.as_secs())))
+        .each("--after", scheduling.dependencies.as_slice().iter().map(TaskId::as_str))
+        .optional("--on-dependency-failure", choice.map(OnDependencyFailure::as_str));
+    Some(command)
 }
 
 #[cfg(test)]

@@ -137,13 +137,9 @@ fn value_text(value: &Value<'_>) -> String {
 
 /// The command that creates the same tasks, with the same ids, if there is one.
 fn command(queue: &QueueName, url: &str, typed: &Typed, plan: &Plan<'_>) -> Option<String> {
-    let mut command = CommandLine::new("task sweep", queue.as_str(), url);
-    for (key, values) in typed.axes() {
-        command = command.flag("--arg", &format!("{key}={values}"));
-    }
-    if typed.is_zip {
-        command = command.switch("--zip");
-    }
+    let command = CommandLine::new("task sweep", queue.as_str(), url)
+        .each("--arg", typed.axes().map(|(key, values)| format!("{key}={values}")))
+        .switch("--zip", typed.is_zip);
     let base = json_field::read(&typed.base.value).ok().filter(|base| !base.is_empty_object());
     let command = command.optional("--args", base.as_ref().map(|base| base.as_str())).optional("--name", typed.name());
     let command = with_other_flags(command, &plan.definition, plan.not_before)?;

@@ -165,9 +165,8 @@ pub(super) fn list_command(url: &str, queue: &QueueName, view: &View, columns: &
     let sign = if view.order.descending { "-" } else { "" };
     let sort = format!("{sign}{}", view.order.field.as_str());
     let columns = columns.join(",");
-    let command = CommandLine::new("task list", queue.as_str(), url);
-    let command = if selectors.archived { command.switch("--include-archived") } else { command };
-    let command = command
+    let command = CommandLine::new("task list", queue.as_str(), url)
+        .switch("--include-archived", selectors.archived)
         .optional("--status", selectors.status.map(|status| status.as_str()))
         .optional("--filter", selectors.filter.as_deref())
         .optional("--fuzzy", selectors.name_fuzzy.as_deref())
