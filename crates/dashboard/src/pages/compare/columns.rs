@@ -50,7 +50,7 @@ impl Better {
 }
 
 /// A path, with what its values are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Column<'c> {
     pub(super) path: PathIndex,
     pub(super) text: &'c str,
@@ -67,16 +67,8 @@ pub(super) struct Column<'c> {
 impl<'c> Column<'c> {
     /// The paths of a collection, by their index.
     fn all(collection: &'c Collection, view: &View) -> Vec<Self> {
-        let empty = |(path, text): (PathIndex, &'c String)| Self {
-            path,
-            text: text.as_str(),
-            present: 0,
-            numbers: 0,
-            first: None,
-            differs: false,
-            better: None,
-        };
-        let mut all: Vec<Self> = (0..).zip(&collection.paths).map(empty).collect();
+        let paths = (0..).zip(&collection.paths);
+        let mut all: Vec<Self> = paths.map(|(path, text)| Self { path, text, ..Self::default() }).collect();
         for (path, value) in collection.cells() {
             let column = &mut all[path];
             column.present += 1;

@@ -28,45 +28,46 @@ pub(crate) struct Alert {
 
 impl Alert {
     pub(crate) fn of(concern: &Concern) -> Self {
-        match concern {
+        let of_server = |subject: &str, is_warning: bool, text: String| {
+            (format!("server {text}"), is_warning, subject.to_owned(), text, "/ui/system".to_owned(), "System")
+        };
+        let mut quote = None;
+        let (key, is_warning, subject, text, link, link_text) = match concern {
             Concern::StorageFails => {
                 let text = "It does not work: tasks are neither taken nor changed. The log of the server says why.";
-                server_alert("Database", false, text.to_owned())
+                of_server("Database", false, text.to_owned())
             }
             Concern::WritesPileUp { queued, capacity } => {
                 let text = format!("It is slow: {queued} of at most {capacity} writes wait for it.");
-                server_alert("Database", true, text)
+                of_server("Database", true, text)
             }
             Concern::WaitingIsFull { limit } => {
                 let text =
                     format!("{limit} requests wait for something, no more may. Workers have to ask again and again.");
-                server_alert("Server", true, text)
+                of_server("Server", true, text)
             }
-            Concern::Risk(sentence) => server_alert("Database", true, sentence.clone()),
+            Concern::Risk(sentence) => of_server("Database", true, sentence.clone()),
             Concern::Starving { queue, route, pending, oldest } => {
                 let wait = if *pending == 1 { "waits" } else { "wait" };
                 let since =
                     oldest.map_or(String::new(), |oldest| format!(", the oldest for {}", show::duration(oldest)));
                 let text = format!("{} {wait} and no worker serves this route{since}.", show::count(*pending, "task"));
-                new_alert(format!("starving {queue} {route}"), false, format!("{queue} · {route}"), text)
-                    .leading(of_route(queue, route, "pending"), "Show them")
+                let (key, subject) = (format!("starving {queue} {route}"), format!("{queue} · {route}"));
+                (key, false, subject, text, of_route(queue, route, "pending"), "Show them")
             }
             Concern::Failing { queue, now, failed, ended, newest } => {
-                let text =
-                    format!("{} of {} of the last hour failed", show::number(*failed), show::count(*ended, "run"));
+                let (failed, ended, shared) = (show::number(*failed), show::count(*ended, "run"), shared(newest));
+                let text = format!("{failed} of {ended} of the last hour failed{shared}");
+                quote = newest.message.as_ref().map(|(message, _)| message.clone());
                 // Of runs whose worker was not heard of any more another alert tells.
                 let link = with_error_of_last_hour(queue, *now, &[DEPENDENCY_FAILED, HEARTBEAT_TIMEOUT]);
-                new_alert(format!("failing {queue}"), true, queue.clone(), text)
-                    .quoting(newest)
-                    .leading(link, "Show what failed")
+                (format!("failing {queue}"), true, queue.clone(), text, link, "Show what failed")
             }
             Concern::Lost { queue, expired } => {
-                let text = format!(
-                    "{} of the last hour ended because the worker was not heard of any more.",
-                    show::count(*expired, "run")
-                );
-                new_alert(format!("lost {queue}"), true, queue.clone(), text)
-                    .leading(format!("/ui/queues/{queue}/workers"), "Show workers")
+                let runs = show::count(*expired, "run");
+                let text = format!("{runs} of the last hour ended because the worker was not heard of any more.");
+                let link = format!("/ui/queues/{queue}/workers");
+                (format!("lost {queue}"), true, queue.clone(), text, link, "Show workers")
             }
             Concern::LastAttempt { queue, tasks: near, looked_at } => {
                 let have = if *near == 1 { "has" } else { "have" };
@@ -74,29 +75,23 @@ impl Alert {
                     "{near} of the newest {looked_at} tasks to do {have} one attempt left, or are in the last one."
                 );
                 let link = Query::default().and("filter", LAST_ATTEMPTS).at(&of_tasks(queue));
-                new_alert(format!("attempts {queue}"), true, queue.clone(), text)
-                    .leading(link, "Show tasks that were tried")
+                (format!("attempts {queue}"), true, queue.clone(), text, link, "Show tasks that were tried")
             }
-        }
+        };
+        Self { key, is_warning, subject, text, quote, link, link_text }
     }
+}
 
-    fn leading(self, link: String, link_text: &'static str) -> Self {
-        Self { link, link_text, ..self }
-    }
-
-    /// Adds what the newest failures have in common.
-    fn quoting(self, FailurePattern { looked_at, route, message }: &FailurePattern) -> Self {
-        let place = route.as_ref().map(|route| format!(", the newest {looked_at} on route {route}"));
-        let said = message.as_ref().map(|(_, times)| match (times == looked_at, &place) {
-            (true, None) => format!(", the newest {looked_at} with"),
-            (true, Some(_)) => " with".to_owned(),
-            (false, None) => format!(", {times} of the newest {looked_at} with"),
-            (false, Some(_)) => format!(", {times} of these with"),
-        });
-        let (place, said) = (place.unwrap_or_default(), said.unwrap_or_else(|| ".".to_owned()));
-        let quote = message.as_ref().map(|(message, _)| message.clone());
-        Self { text: format!("{}{place}{said}", self.text), quote, ..self }
-    }
+/// Returns how a sentence about failures ends, with what the newest ones have in common; the message of most is quoted behind it.
+fn shared(FailurePattern { looked_at, route, message }: &FailurePattern) -> String {
+    let place = route.as_ref().map(|route| format!(", the newest {looked_at} on route {route}"));
+    let said = message.as_ref().map(|(_, times)| match (times == looked_at, &place) {
+        (true, None) => format!(", the newest {looked_at} with"),
+        (true, Some(_)) => " with".to_owned(),
+        (false, None) => format!(", {times} of the newest {looked_at} with"),
+        (false, Some(_)) => format!(", {times} of these with"),
+    });
+    format!("{}{}", place.unwrap_or_default(), said.unwrap_or_else(|| ".".to_owned()))
 }
 
 /// What the filter language can say about it: it compares with constants only.
@@ -115,14 +110,6 @@ fn with_error_of_last_hour(queue: &str, now: Timestamp, but_for: &[&str]) -> Str
         filter += &format!(" and last_error.type != \"{kind}\"");
     }
     Query::default().and("filter", filter).at(&of_tasks(queue))
-}
-
-fn server_alert(subject: &str, is_warning: bool, text: String) -> Alert {
-    new_alert(format!("server {text}"), is_warning, subject.to_owned(), text).leading("/ui/system".to_owned(), "System")
-}
-
-fn new_alert(key: String, is_warning: bool, subject: String, text: String) -> Alert {
-    Alert { key, is_warning, subject, text, quote: None, link: String::new(), link_text: "" }
 }
 
 /// Alerts that a line unfolds: as many as the routes of one queue may need.
