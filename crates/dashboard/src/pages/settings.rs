@@ -41,7 +41,6 @@ const DIGEST_BYTES: usize = 8;
 struct SettingsPage<'p> {
     shell: Shell,
     queue: &'p QueueName,
-    path: String,
     /// The settings that the form was made for.
     settings: &'p QueueSettings,
     figures: QueueFigures,
@@ -53,10 +52,9 @@ struct SettingsPage<'p> {
 
 #[derive(Template)]
 #[template(path = "settings_confirm.html")]
-struct ConfirmPage {
+struct ConfirmPage<'p> {
     shell: Shell,
-    queue: String,
-    path: String,
+    queue: &'p QueueName,
     losses: Vec<Loss>,
     /// The form that was sent.
     hidden: Query,
@@ -142,8 +140,7 @@ async fn ask(visit: &Visit, queue: &QueueName, losses: Vec<Loss>, form: Query) -
     let title = format!("Save the settings of {queue}?");
     let page = ConfirmPage {
         shell: Shell::new(visit, title, Section::Settings, Some(queue)).await?,
-        queue: queue.to_string(),
-        path: path(queue),
+        queue,
         losses,
         hidden: form,
     };
@@ -168,7 +165,6 @@ async fn show_form(
     }
     let page = SettingsPage {
         shell: Shell::new(visit, format!("Settings of {queue}"), Section::Settings, Some(queue)).await?,
-        path: path(queue),
         may_change: visit.may(Scope::Admin, queue),
         queue,
         settings,

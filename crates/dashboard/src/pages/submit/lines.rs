@@ -188,11 +188,11 @@ async fn show_form(
 ) -> PageResult {
     let url = visit.server_url();
     let command = match &report {
-        _ if batch.error.is_some() => Command::Wrong,
-        Some(report) if report.wrong.count > 0 => Command::Wrong,
+        _ if batch.error.is_some() => Command::WRONG,
+        Some(report) if report.wrong.count > 0 => Command::WRONG,
         Some(report) => Command::of(report.text.as_deref().map(|text| with_lines(queue, &url, text, batch.filled()))),
-        None if lines.error.is_some() => Command::Wrong,
-        None => Command::Example(command(queue, &url, "tasks.jsonl", batch.filled()).to_string()),
+        None if lines.error.is_some() => Command::WRONG,
+        None => Command::example(command(queue, &url, "tasks.jsonl", batch.filled()).to_string()),
     };
     let (shell, frame) = Frame::new(visit, queue, Way::Lines).await?;
     let page = LinesPage { shell, frame, lines, batch, report, outcome, command };

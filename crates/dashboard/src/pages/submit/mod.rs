@@ -115,39 +115,30 @@ impl FormStep {
 
 /// The command that does what a form would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Command {
-    /// The form is empty, so it is an example.
-    Example(String),
-    Same(String),
-    /// Something is wrong in the form.
-    Wrong,
-    /// No shell takes it, or no flags can say it.
-    Unsayable,
+struct Command {
+    /// What can be copied.
+    text: Option<String>,
+    /// What is said instead, or of it.
+    note: &'static str,
 }
 
 impl Command {
+    /// Something is wrong in the form.
+    const WRONG: Self = Self { text: None, note: "When what is wrong in the form is mended, its command stands here." };
+    /// No shell takes it, or no flags can say it.
+    const UNSAYABLE: Self = Self {
+        text: None,
+        note: "This is too long for a shell, or has a retry delay that the flags cannot say. A file of lines can: task submit --from.",
+    };
+
+    /// For a form that is empty.
+    fn example(text: String) -> Self {
+        Self { text: Some(text), note: "An example. When the form is filled in, its command stands here." }
+    }
+
     fn of(command: Option<String>) -> Self {
-        command.filter(|command| command.len() <= COMMAND_BYTES).map_or(Self::Unsayable, Self::Same)
-    }
-
-    /// Returns what can be copied.
-    fn text(&self) -> Option<&str> {
-        match self {
-            Self::Example(text) | Self::Same(text) => Some(text),
-            Self::Wrong | Self::Unsayable => None,
-        }
-    }
-
-    /// Returns what is said instead, or of it.
-    const fn note(&self) -> &'static str {
-        match self {
-            Self::Example(_) => "An example. When the form is filled in, its command stands here.",
-            Self::Same(_) => "",
-            Self::Wrong => "When what is wrong in the form is mended, its command stands here.",
-            Self::Unsayable => {
-                "This is too long for a shell, or has a retry delay that the flags cannot say. A file of lines can: task submit --from."
-            }
-        }
+        let short = command.filter(|command| command.len() <= COMMAND_BYTES);
+        if short.is_some() { Self { text: short, note: "" } } else { Self::UNSAYABLE }
     }
 }
 
@@ -163,13 +154,13 @@ mod tests {
     #[test]
     fn a_command_is_that_of_the_form_or_there_is_a_word_about_it() {
         let short = Command::of(Some("taskqueue task submit".to_owned()));
-        assert_eq!((short.text(), short.note()), (Some("taskqueue task submit"), ""));
+        assert_eq!((short.text.as_deref(), short.note), (Some("taskqueue task submit"), ""));
         for none in [None, Some("x".repeat(COMMAND_BYTES + 1))] {
-            assert_eq!(Command::of(none), Command::Unsayable);
+            assert_eq!(Command::of(none), Command::UNSAYABLE);
         }
-        for command in [Command::Wrong, Command::Unsayable] {
-            assert!(command.text().is_none() && !command.note().is_empty(), "{command:?}");
+        for command in [Command::WRONG, Command::UNSAYABLE] {
+            assert!(command.text.is_none() && !command.note.is_empty(), "{command:?}");
         }
-        assert!(Command::Example("x".to_owned()).note().starts_with("An example."));
+        assert!(Command::example("x".to_owned()).note.starts_with("An example."));
     }
 }

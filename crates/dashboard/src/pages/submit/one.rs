@@ -121,11 +121,11 @@ async fn show_form(visit: &Visit, queue: &QueueName, mut content: Content) -> Pa
     // Large args are not parsed for a command that would be too long.
     let is_short = fields.args.value.len().max(fields.metadata.value.len()) <= 4 * COMMAND_BYTES;
     let command = match (is_empty, is_short) {
-        (true, _) => Command::Example(example(queue, &url)),
-        (false, false) => Command::Unsayable,
+        (true, _) => Command::example(example(queue, &url)),
+        (false, false) => Command::UNSAYABLE,
         (false, true) => match fields.whole_definition().zip(not_before) {
             Some((task, not_before)) => Command::of(command(queue, &url, &task, not_before)),
-            None => Command::Wrong,
+            None => Command::WRONG,
         },
     };
     if content.is_watched {

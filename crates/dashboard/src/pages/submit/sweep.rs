@@ -173,8 +173,8 @@ async fn show_form(
     let (shell, frame) = Frame::new(visit, queue, Way::Sweep).await?;
     let command = match &preview {
         Some(preview) => Command::of(preview.command.clone()),
-        None if typed.is_empty() => Command::Example(example(queue, &visit.server_url())),
-        None => Command::Wrong,
+        None if typed.is_empty() => Command::example(example(queue, &visit.server_url())),
+        None => Command::WRONG,
     };
     let page = SweepPage {
         shell,
