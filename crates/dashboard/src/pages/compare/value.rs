@@ -37,7 +37,9 @@ impl Value {
     pub(super) fn of(value: &Stored<'_>) -> Self {
         let text = value.text();
         let kind = match value {
-            Stored::Number(_) => return Self::new(ValueKind::Number, &text, false),
+            Stored::Number(number) => {
+                return Self { kind: ValueKind::Number, text: text.into(), is_cut: false, number: Some(*number) };
+            }
             Stored::Text(_) | Stored::Time(_) | Stored::Status(_) => ValueKind::Text,
             Stored::Json(json) if json.starts_with(['[', '{']) => ValueKind::Container,
             Stored::Json(_) => ValueKind::Word,
