@@ -5,15 +5,15 @@ use std::rc::Rc;
 
 use taskqueue_test_postgres::Cluster;
 
+use crate::Result;
 use crate::args::Args;
-use crate::failure::{Failure, Result};
-use crate::figures::Goal;
-use crate::scenarios::{OVER_BASELINE, Scenario};
-use crate::server::{Prepared, Server, Storage, scratch};
+use crate::server::{Pile, Server, Storage, scratch};
 
 /// Where a server runs, or which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
+    /// The HTTP stack of the server without the server.
+    Reference,
     Disk,
     Tmpfs,
     /// On a disk, and its connections are encrypted.
@@ -41,16 +41,23 @@ impl Bench {
     /// Starts a server on an empty database.
     pub(crate) async fn start(&self, on: On) -> Result<Server> {
         let storage = match on {
+            On::Reference => return Server::reference().await,
             On::Postgres => Storage::Postgres(Rc::new(self.cluster().database())),
-            On::Tmpfs => Storage::Folder(scratch(&self.args.tmpfs_dir)?),
-            On::Disk | On::Tls | On::Baseline => Storage::Folder(scratch(&self.args.database_dir)?),
+            On::Tmpfs => Storage::Folder(Rc::new(scratch(&self.args.tmpfs_dir)?)),
+            On::Disk | On::Tls | On::Baseline => Storage::Folder(Rc::new(scratch(&self.args.database_dir)?)),
         };
-        let binary = match (on, &self.args.baseline) {
-            (On::Baseline, Some(baseline)) => baseline,
-            (On::Baseline, None) => return Err(Failure::new("--baseline says which build to compare with".to_owned())),
+        let binary = match on {
+            On::Baseline => self.args.baseline.as_ref().ok_or("--baseline says which build to compare with")?,
             _ => &self.args.binary,
         };
         Server::start(binary, storage, if on == On::Tls { &["--tls-self-signed"] } else { &[] }, None).await
+    }
+
+    /// Starts a server with so much of these tasks as this run is to prepare.
+    pub(crate) async fn prepared(&self, on: On, piles: &[Pile]) -> Result<Server> {
+        let mut server = self.start(on).await?;
+        server.prepare(piles, self.args.scale).await?;
+        Ok(server)
     }
 
     /// So much of a number as this run is to prepare.
@@ -58,22 +65,7 @@ impl Bench {
         (number as f64 * self.args.scale).ceil() as u64
     }
 
-    pub(crate) fn prepared(&self, full: &Prepared) -> Prepared {
-        let [finished, failed, delayed, chained, pending, queues] =
-            [full.finished, full.failed, full.delayed, full.chained, full.pending, full.queues].map(|n| self.scaled(n));
-        Prepared { finished, failed, delayed, chained, pending, queues, retention: full.retention }
-    }
-
     pub(crate) fn seconds(&self, usual: f64) -> f64 {
         self.args.seconds.unwrap_or(usual)
-    }
-
-    /// The goals of a scenario, others against another build, none in a run that only tries it.
-    pub(crate) fn goals(&self, scenario: &Scenario) -> &'static [Goal] {
-        match &self.args.baseline {
-            _ if self.args.scale < 1.0 => &[],
-            Some(_) => OVER_BASELINE,
-            None => scenario.goals,
-        }
     }
 }

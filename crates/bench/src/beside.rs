@@ -2,23 +2,21 @@
 //! progress, with those who follow them, or people who have pages of the dashboard open.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
+use crate::Result;
 use crate::bench::Bench;
-use crate::client::{Client, Endpoint};
-use crate::failure::{Failure, Result};
+use crate::client::{Client, Endpoint, text_behind};
 use crate::figures::Latencies;
-use crate::numbered_ids::{Numbers, run_id, task_id};
+use crate::numbered_ids::{RUNS, TASKS};
 use crate::request::{self, OTHER, Operation, QUEUE, tasks};
 use crate::server::Server;
 
@@ -43,7 +41,7 @@ const STAMP_DIGITS: usize = 20;
 /// Times are told from here.
 static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// Nothing that a disk or a database could make smaller.
-static RANDOM_TEXT: LazyLock<String> = LazyLock::new(|| (0..80_000).map(task_id).collect());
+static RANDOM_TEXT: LazyLock<String> = LazyLock::new(|| (0..80_000).map(|number| TASKS.id(number)).collect());
 
 /// Who is there beside the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,19 +53,23 @@ pub(crate) enum Beside {
     Viewers,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Activity {
-    Paused,
-    Active,
-    Ended,
+/// What those on the thread share with the load.
+#[derive(Clone)]
+struct Shared {
+    /// Whether they are to do something. They end when the load drops its side.
+    active: watch::Receiver<bool>,
+    /// How often they did it.
+    done: Arc<AtomicU64>,
+    /// How old each piece was when its follower had it.
+    ages: Arc<Mutex<Latencies>>,
 }
 
 pub(crate) struct Others {
     beside: Beside,
     count: u64,
-    activity: watch::Sender<Activity>,
-    done: Arc<AtomicU64>,
-    thread: JoinHandle<Result<Latencies>>,
+    active: watch::Sender<bool>,
+    shared: Shared,
+    thread: JoinHandle<Result<()>>,
     begun: RefCell<(Instant, u64)>,
     /// The part that was done in each turn, over what was to be done.
     shares: RefCell<Vec<f64>>,
@@ -88,97 +90,93 @@ impl Others {
 
     /// Workers at one endpoint, and those who follow the first of them at another.
     pub(crate) fn printing(printers: Vec<Printer>, (at, following): (Endpoint, Endpoint)) -> Self {
-        Self::spawn(Beside::Workers, printers.len() as u64, move |activity, done| async move {
-            let latencies: Rc<RefCell<Latencies>> = Rc::default();
-            let (mut followers, mut workers, all) = (JoinSet::new(), JoinSet::new(), printers.len());
+        Self::spawn(Beside::Workers, printers.len() as u64, async move |shared, all| {
             for printer in printers.iter().take(FOLLOWERS) {
                 let client = Client::connect(&following).await?;
-                let (path, offset) = (printer.path("output"), printer.offset);
-                followers.spawn_local(follow(client, following.clone(), path, offset, latencies.clone()));
+                all.spawn_local(follow(
+                    client,
+                    following.clone(),
+                    printer.path("output"),
+                    printer.offset,
+                    shared.clone(),
+                ));
             }
+            let workers = printers.len() as f64;
             for (index, printer) in printers.into_iter().enumerate() {
                 // Spread over the second, as workers that were not started together are.
-                let start = Instant::now() + PERIOD.mul_f64(1.0 + index as f64 / all as f64);
-                let (client, done) = (Client::connect(&at).await?, done.clone());
-                workers.spawn_local(printer.work(client, start, index as u64, activity.clone(), done));
+                let start = Instant::now() + PERIOD.mul_f64(1.0 + index as f64 / workers);
+                all.spawn_local(printer.work(Client::connect(&at).await?, start, index as u64, shared.clone()));
             }
-            loop {
-                tokio::select! {
-                    Some(ended) = followers.join_next() => ended??,
-                    ended = workers.join_next() => match ended {
-                        Some(ended) => ended??,
-                        None => return Ok(latencies.take()),
-                    },
-                }
-            }
+            Ok(())
         })
     }
 
     /// People, each with one of the pages open.
     pub(crate) fn looking(at: Endpoint, pages: Vec<String>, count: u64) -> Self {
-        Self::spawn(Beside::Viewers, count, move |activity, done| async move {
-            let mut viewers = JoinSet::new();
+        Self::spawn(Beside::Viewers, count, async move |shared, all| {
             for page in pages.into_iter().cycle().take(count as usize) {
-                viewers.spawn_local(look(at.clone(), page, activity.clone(), done.clone()));
+                all.spawn_local(look(at.clone(), page, shared.clone()));
             }
-            while let Some(ended) = viewers.join_next().await {
-                ended??;
-            }
-            Ok(Latencies::default())
+            Ok(())
         })
     }
 
-    fn spawn<F: Future<Output = Result<Latencies>>>(
+    /// Starts a thread for all whom this begins. None of them ends by itself.
+    fn spawn(
         beside: Beside,
         count: u64,
-        run: impl FnOnce(watch::Receiver<Activity>, Arc<AtomicU64>) -> F + Send + 'static,
+        begin: impl AsyncFnOnce(&Shared, &mut JoinSet<Result<()>>) -> Result<()> + Send + 'static,
     ) -> Self {
-        let (activity, watched) = watch::channel(Activity::Paused);
-        let done: Arc<AtomicU64> = Arc::default();
-        let counter = done.clone();
+        let (active, watched) = watch::channel(false);
+        let shared = Shared { active: watched, done: Arc::default(), ages: Arc::default() };
+        let theirs = shared.clone();
         let thread = std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build()?;
-            LocalSet::new().block_on(&runtime, run(watched, counter))
+            LocalSet::new().block_on(&runtime, async {
+                let mut all = JoinSet::new();
+                begin(&theirs, &mut all).await?;
+                let mut active = theirs.active.clone();
+                tokio::select! {
+                    Some(ended) = all.join_next() => ended?,
+                    _ = async { while active.changed().await.is_ok() {} } => Ok(()),
+                }
+            })
         });
         let (begun, shares) = (RefCell::new((Instant::now(), 0)), RefCell::default());
-        Self { beside, count, activity, done, thread, begun, shares }
+        Self { beside, count, active, shared, thread, begun, shares }
     }
 
     pub(crate) async fn begin(&self) {
-        if self.beside != Beside::IdleWorkers {
-            self.activity.send_replace(Activity::Active);
-        }
+        self.active.send_replace(self.beside != Beside::IdleWorkers);
         sleep(SETTLING).await;
-        self.begun.replace((Instant::now(), self.done.load(Ordering::Relaxed)));
+        self.begun.replace((Instant::now(), self.shared.done.load(Ordering::Relaxed)));
     }
 
     pub(crate) async fn pause(&self) -> Result<()> {
         let (begin, before) = *self.begun.borrow();
         let expected = self.count as f64 * begin.elapsed().as_secs_f64();
-        self.shares.borrow_mut().push((self.done.load(Ordering::Relaxed) - before) as f64 / expected);
-        self.activity.send_replace(Activity::Paused);
+        self.shares.borrow_mut().push((self.shared.done.load(Ordering::Relaxed) - before) as f64 / expected);
+        self.active.send_replace(false);
         sleep(SETTLING).await;
-        match self.thread.is_finished() {
-            true => Err(Failure::new("those beside the load have ended".to_owned())),
-            false => Ok(()),
-        }
+        if self.thread.is_finished() { Err("those beside the load have ended".into()) } else { Ok(()) }
     }
 
     /// Lets all of them end; what they did, and how old each piece was when its follower had it. Without the load of the workers the
     /// throughput beside it says nothing.
     pub(crate) fn end(self) -> Result<Vec<(&'static str, f64)>> {
-        self.activity.send_replace(Activity::Ended);
-        let latencies = self.thread.join().map_err(|_| Failure::new("those beside the load panicked".to_owned()))??;
+        drop(self.active);
+        self.thread.join().map_err(|_| "those beside the load panicked")??;
+        if self.beside != Beside::Workers {
+            return Ok(Vec::new());
+        }
         let share = self.shares.take().into_iter().fold(f64::INFINITY, f64::min);
-        Ok(match self.beside {
-            Beside::Workers => vec![
-                ("printed and reported, over once per worker and second", share),
-                ("a follower has what was sent, p50 ms", latencies.millis(0.5)),
-                ("a follower has what was sent, p99 ms", latencies.millis(0.99)),
-                ("a follower has what was sent, max ms", latencies.millis(1.0)),
-            ],
-            _ => Vec::new(),
-        })
+        let ages = self.shared.ages.lock().map_err(|_| "a follower panicked")?;
+        Ok(vec![
+            ("printed and reported, over once per worker and second", share),
+            ("a follower has what was sent, p50 ms", ages.millis(0.5)),
+            ("a follower has what was sent, p99 ms", ages.millis(0.99)),
+            ("a follower has what was sent, max ms", ages.millis(1.0)),
+        ])
     }
 }
 
@@ -194,11 +192,10 @@ pub(crate) struct Printer {
 impl Printer {
     /// Running tasks that have printed so much.
     pub(crate) async fn running(server: &Server, count: u64, bytes: usize) -> Result<Vec<Self>> {
-        let (mut client, numbers) = (server.client().await?, &server.numbers);
-        let mut printers = Vec::new();
+        let (mut client, mut printers) = (server.client().await?, Vec::new());
         for _ in 0..count {
-            let (task, run) = running_task(server, &mut client, numbers).await?;
-            let mut printer = Self { task: task_id(task), run: run_id(run), offset: 0, steps: 0 };
+            let (task, run) = running_task(server, &mut client).await?;
+            let mut printer = Self { task: TASKS.id(task), run: RUNS.id(run), offset: 0, steps: 0 };
             printer.print(&mut client, bytes).await?;
             printers.push(printer);
         }
@@ -209,12 +206,17 @@ impl Printer {
         tasks(OTHER, &format!("/{}/{what}", self.task))
     }
 
+    /// Says something about the run; these members of the body.
+    async fn say(&self, client: &mut Client, what: &str, more: &str) -> Result<()> {
+        let body = format!(r#"{{"run_id":"{}"{more}}}"#, self.run);
+        client.call("POST", &self.path(what), &body).await.map(drop)
+    }
+
     async fn print(&mut self, client: &mut Client, mut bytes: usize) -> Result<()> {
         while bytes > 0 {
             let piece = bytes.min(LARGEST_PIECE);
-            let text = text(piece, self.offset as usize);
-            let body = format!(r#"{{"run_id":"{}","offset":{},"text":"{text}"}}"#, self.run, self.offset);
-            client.call("POST", &self.path("output"), &body).await?;
+            let (offset, text) = (self.offset, text(piece, self.offset as usize));
+            self.say(client, "output", &format!(r#","offset":{offset},"text":"{text}""#)).await?;
             self.offset += piece as u64;
             bytes -= piece;
         }
@@ -222,34 +224,21 @@ impl Printer {
     }
 
     /// Prints and reports once a second while it should. What it cannot send in time is left out, and missing in the count.
-    async fn work(
-        mut self,
-        mut client: Client,
-        start: Instant,
-        index: u64,
-        activity: watch::Receiver<Activity>,
-        done: Arc<AtomicU64>,
-    ) -> Result<()> {
+    async fn work(mut self, mut client: Client, start: Instant, index: u64, shared: Shared) -> Result<()> {
         let mut ticks = interval_at(start.into(), PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         for tick in index.. {
             ticks.tick().await;
-            let now = *activity.borrow();
-            if now == Activity::Ended {
-                break;
-            }
-            if now == Activity::Active {
+            if *shared.active.borrow() {
                 self.print(&mut client, PIECE_BYTES).await?;
                 self.steps += 1;
-                let progress =
-                    format!(r#"{{"loss":{},"step":{},"total":100000}}"#, 1.0 / self.steps as f64, self.steps);
-                let body = format!(r#"{{"run_id":"{}","progress":{progress}}}"#, self.run);
-                client.call("POST", &self.path("progress"), &body).await?;
-                done.fetch_add(1, Ordering::Relaxed);
+                let (step, loss) = (self.steps, 1.0 / self.steps as f64);
+                let progress = format!(r#","progress":{{"loss":{loss},"step":{step},"total":100000}}"#);
+                self.say(&mut client, "progress", &progress).await?;
+                shared.done.fetch_add(1, Ordering::Relaxed);
             }
-            if tick % HEARTBEAT_TICKS == 0 {
-                let body = format!(r#"{{"run_id":"{}"}}"#, self.run);
-                client.call("POST", &self.path("heartbeat"), &body).await?;
+            if tick.is_multiple_of(HEARTBEAT_TICKS) {
+                self.say(&mut client, "heartbeat", "").await?;
             }
         }
         Ok(())
@@ -257,12 +246,12 @@ impl Printer {
 }
 
 /// Creates and claims a task; its number and that of the run.
-pub(crate) async fn running_task(server: &Server, client: &mut Client, numbers: &Numbers) -> Result<(u64, u64)> {
-    let (mut requests, ids) = (server.requests(OTHER), (numbers.next_task(), numbers.next_run()));
-    client.operate(&mut requests, Operation::Create, ids).await?;
-    match client.operate(&mut requests, Operation::Claim, ids).await?.claimed_task() {
+pub(crate) async fn running_task(server: &Server, client: &mut Client) -> Result<(u64, u64)> {
+    let ids = (server.numbers.next_task(), server.numbers.next_run());
+    client.operate(Operation::Create, OTHER, ids).await?;
+    match client.operate(Operation::Claim, OTHER, ids).await?.claimed_task() {
         Some(task) if task == ids.0 => Ok(ids),
-        other => Err(Failure::new(format!("a claim found {other:?} instead of the task that was created"))),
+        other => Err(format!("a claim found {other:?} instead of the task that was created").into()),
     }
 }
 
@@ -280,55 +269,43 @@ fn ages(text: &str, now: Instant) -> impl Iterator<Item = Duration> {
 }
 
 /// Follows a task as long as it runs, and records how old each piece is when it is there.
-async fn follow(
-    mut client: Client,
-    at: Endpoint,
-    path: String,
-    mut offset: u64,
-    latencies: Rc<RefCell<Latencies>>,
-) -> Result<()> {
+async fn follow(mut client: Client, at: Endpoint, path: String, mut offset: u64, shared: Shared) -> Result<()> {
     loop {
         let request = request::with_wait(&request::get(at.address, &format!("{path}?offset={offset}")));
         let answer = client.send(&request).await?;
-        let (now, body) = (Instant::now(), serde_json::from_slice::<Value>(answer.body).unwrap_or_default());
+        let (now, body) = (Instant::now(), answer.json());
         let (Some(text), Some(end), false) = (body["text"].as_str(), body["end"].as_u64(), body["ended"] == true)
         else {
-            return Err(Failure::new(format!("a follower was answered with {} {body}", answer.status)));
+            return Err(format!("a follower was answered with {} {body}", answer.status).into());
         };
-        ages(text, now).for_each(|age| latencies.borrow_mut().record(age));
+        let mut seen = shared.ages.lock().map_err(|_| "a follower panicked")?;
+        ages(text, now).for_each(|age| seen.record(age));
         offset = end;
     }
 }
 
 /// One of each page of the dashboard.
 pub(crate) fn pages(server: &Server) -> Vec<String> {
-    let newest = format!("tasks/{}", task_id(server.numbers.tasks_so_far() - 1));
+    let newest = format!("tasks/{}", TASKS.id(server.numbers.tasks_so_far() - 1));
     let of_queue = ["tasks", &newest, "workers", "routes", "compare", "submit", "settings"];
     let of_queue = of_queue.into_iter().map(|page| format!("/ui/queues/{QUEUE}/{page}"));
     ["/ui/".to_owned(), "/ui/system".to_owned()].into_iter().chain(of_queue).collect()
 }
 
 /// Asks for a page while somebody looks, and again after as long as the page says.
-async fn look(at: Endpoint, page: String, mut activity: watch::Receiver<Activity>, done: Arc<AtomicU64>) -> Result<()> {
+async fn look(at: Endpoint, page: String, mut shared: Shared) -> Result<()> {
     loop {
-        // The sender lives as long as this thread.
-        let now = activity.wait_for(|activity| *activity != Activity::Paused).await.map_or(Activity::Ended, |now| *now);
-        if now == Activity::Ended {
-            return Ok(());
-        }
-        let mut client = Client::connect(&at).await?;
-        let pause = refresh_seconds(&client.get(&page).await?.text()).unwrap_or(2);
-        done.fetch_add(1, Ordering::Relaxed);
-        tokio::select! {
-            () = sleep(Duration::from_secs(pause)) => {}
-            _ = activity.wait_for(|activity| *activity == Activity::Ended) => return Ok(()),
-        }
+        shared.active.wait_for(|active| *active).await?;
+        let answer = Client::connect(&at).await?.get(&page).await?;
+        shared.done.fetch_add(1, Ordering::Relaxed);
+        sleep(refresh(&answer.text())).await;
     }
 }
 
-/// After how many seconds a page may be asked for again.
-fn refresh_seconds(page: &str) -> Option<u64> {
-    page.split("data-refresh=\"").nth(1)?.split('"').next()?.parse().ok()
+/// After how long a page may be asked for again.
+fn refresh(page: &str) -> Duration {
+    let seconds = text_behind(page, "data-refresh=\"", &['"']).and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(2))
 }
 
 #[cfg(test)]
@@ -347,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_page_says_when_it_may_be_asked_for_again() {
-        assert_eq!(refresh_seconds("<body data-refresh=\"20\">"), Some(20));
-        assert_eq!(refresh_seconds("<body>"), None);
+        assert_eq!(refresh("<body data-refresh=\"20\">"), Duration::from_secs(20));
+        assert_eq!(refresh("<body>"), Duration::from_secs(2));
     }
 }

@@ -11,13 +11,14 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::failure::{Failure, Result};
-use crate::numbered_ids::{self, CHARACTERS};
-use crate::request::{self, Batch, Operation, Requests};
+use crate::Result;
+use crate::numbered_ids::{CHARACTERS, TASKS};
+use crate::request::{self, Batch, Operation};
 
 /// Enough for every answer but pages; the buffer grows for those.
 const BUFFER_BYTES: usize = 4096;
@@ -37,12 +38,10 @@ impl From<SocketAddr> for Endpoint {
 
 /// Trusts this certificate only.
 pub(crate) fn trusting(certificate: &Path) -> Result<Arc<ClientConfig>> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", certificate.display()));
     let mut roots = RootCertStore::empty();
-    let certificate_read = CertificateDer::from_pem_file(certificate).map_err(|error| failed(&error))?;
-    roots.add(certificate_read).map_err(|error| failed(&error))?;
+    roots.add(CertificateDer::from_pem_file(certificate)?)?;
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let config = config.with_safe_default_protocol_versions().map_err(|error| failed(&error))?;
+    let config = config.with_safe_default_protocol_versions()?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
@@ -53,58 +52,67 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 pub(crate) struct Client {
     address: SocketAddr,
     stream: Box<dyn Stream>,
-    buffer: Vec<u8>,
 }
 
-/// An answer, still in the buffer of its connection.
 #[derive(Debug)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// The head, with its empty line.
-    pub(crate) head: &'a [u8],
-    pub(crate) body: &'a [u8],
+    /// Where the body begins, behind the empty line.
+    head: usize,
+    bytes: Vec<u8>,
 }
 
-impl<'a> Answer<'a> {
-    pub(crate) fn text(&self) -> Cow<'a, str> {
-        String::from_utf8_lossy(self.body)
+impl Answer {
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.bytes[self.head..]
+    }
+
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.body())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(self.body()).unwrap_or_default()
+    }
+
+    /// The beginning of the body, for people.
+    pub(crate) fn excerpt(&self) -> String {
+        self.text().chars().take(300).collect()
     }
 
     /// Fails unless the status is one of success and no item of a batch was refused.
     pub(crate) fn succeed(self) -> Result<Self> {
-        let text = std::str::from_utf8(self.body).unwrap_or_default();
-        if matches!(self.status, 200..=299) && !text.contains(r#""outcome":"refused""#) {
-            return Ok(self);
+        match matches!(self.status, 200..=299) && !self.text().contains(r#""outcome":"refused""#) {
+            true => Ok(self),
+            false => Err(format!("answered {} {}", self.status, self.excerpt()).into()),
         }
-        Err(Failure::new(format!("answered {} {}", self.status, text.chars().take(300).collect::<String>())))
     }
 
     /// The code in the envelope of an error, or its status.
-    pub(crate) fn code(&self) -> Cow<'a, str> {
-        string_behind(self.body, b"\"code\":\"").map_or_else(|| self.status.to_string().into(), Cow::Borrowed)
+    pub(crate) fn code(&self) -> String {
+        self.json()["error"]["code"].as_str().map_or_else(|| self.status.to_string(), str::to_owned)
     }
 
     /// The number of the task that a claim handed out.
     pub(crate) fn claimed_task(&self) -> Option<u64> {
-        claimed_task(self.body)
+        claimed_task(self.body())
     }
 
-    /// The number behind a member of the body.
-    pub(crate) fn number(&self, member: &str) -> Option<u64> {
-        let text = std::str::from_utf8(self.body).ok()?;
-        let rest = &text[text.find(&format!("\"{member}\":"))? + member.len() + 3..];
-        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let head = std::str::from_utf8(&self.bytes[..self.head]).ok()?;
+        let mut headers = head.lines().filter_map(|line| line.split_once(':'));
+        headers.find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value.trim()))
     }
+}
 
-    /// The value of a header; its name is given in small letters, with its colon.
-    pub(crate) fn header(&self, name: &str) -> Option<&'a [u8]> {
-        header(self.head, name.as_bytes())
-    }
+/// What stands between the first place of a mark and the next of one of these characters.
+pub(crate) fn text_behind<'t>(text: &'t str, mark: &str, ends: &[char]) -> Option<&'t str> {
+    text.split_once(mark)?.1.split(ends).next()
 }
 
 fn claimed_task(body: &[u8]) -> Option<u64> {
     let at = find(body, b"\"id\":\"t_")? + 8;
-    numbered_ids::read_task(body.get(at..at + CHARACTERS)?)
+    TASKS.read(body.get(at..at + CHARACTERS)?)
 }
 
 impl Client {
@@ -118,11 +126,11 @@ impl Client {
             }
             None => Box::new(stream),
         };
-        Ok(Self { address: endpoint.address, stream, buffer: vec![0; BUFFER_BYTES] })
+        Ok(Self { address: endpoint.address, stream })
     }
 
     /// Sends a request and reads its answer.
-    pub(crate) async fn send(&mut self, request: &[u8]) -> io::Result<Answer<'_>> {
+    pub(crate) async fn send(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.write(request).await?;
         self.answer().await
     }
@@ -133,90 +141,84 @@ impl Client {
         self.stream.flush().await
     }
 
-    pub(crate) async fn answer(&mut self) -> io::Result<Answer<'_>> {
-        let mut filled = 0;
+    pub(crate) async fn answer(&mut self) -> io::Result<Answer> {
+        let mut bytes = Vec::with_capacity(BUFFER_BYTES);
         let head = loop {
-            self.read(&mut filled).await?;
-            if let Some(end) = find(&self.buffer[..filled], b"\r\n\r\n") {
+            self.read(&mut bytes).await?;
+            if let Some(end) = find(&bytes, b"\r\n\r\n") {
                 break end + 4;
             }
         };
-        let status = self.buffer.get(9..12).filter(|_| self.buffer.starts_with(b"HTTP/1.1 ")).and_then(digits);
-        let status = status.ok_or_else(malformed)? as u16;
-        let end = match header(&self.buffer[..head], b"content-length:").and_then(digits) {
-            Some(length) => head + length,
-            None if status == 204 || status == 304 => head,
-            None if header(&self.buffer[..head], b"transfer-encoding:").is_some() => {
-                filled = self.read_chunks(head, filled).await?;
-                filled
-            }
-            None => return Err(malformed()),
-        };
-        while filled < end {
-            self.read(&mut filled).await?;
+        let status = bytes.strip_prefix(b"HTTP/1.1 ").and_then(|rest| number(rest.get(..3)?, 10));
+        let mut answer = Answer { status: status.ok_or_else(malformed)? as u16, head, bytes };
+        let length = answer.header("content-length").and_then(|length| length.parse::<usize>().ok());
+        match (length, answer.status) {
+            (None, 204 | 304) => {}
+            (None, _) if answer.header("transfer-encoding").is_some() => self.read_chunks(&mut answer).await?,
+            (None, _) => return Err(malformed()),
+            (Some(length), _) => self.read_to(&mut answer.bytes, head + length).await?,
         }
-        let (head, body) = self.buffer[..end].split_at(head);
-        Ok(Answer { status, head, body })
+        Ok(answer)
     }
 
-    /// Reads chunks and moves them together behind the head; where they end.
-    async fn read_chunks(&mut self, mut end: usize, mut filled: usize) -> io::Result<usize> {
-        let mut at = end;
+    /// Reads chunks and moves them together behind the head.
+    async fn read_chunks(&mut self, answer: &mut Answer) -> io::Result<()> {
+        let (mut at, mut end, bytes) = (answer.head, answer.head, &mut answer.bytes);
         loop {
             let line = loop {
-                match find(&self.buffer[at..filled], b"\r\n") {
+                match find(&bytes[at..], b"\r\n") {
                     Some(line) => break at + line,
-                    None => self.read(&mut filled).await?,
+                    None => self.read(bytes).await?,
                 }
             };
-            let length = std::str::from_utf8(&self.buffer[at..line]).ok();
-            let length = length.and_then(|text| usize::from_str_radix(text, 16).ok()).ok_or_else(malformed)?;
-            while filled < line + length + 4 {
-                self.read(&mut filled).await?;
-            }
-            self.buffer.copy_within(line + 2..line + 2 + length, end);
+            let length = number(&bytes[at..line], 16).ok_or_else(malformed)?;
+            self.read_to(bytes, line + length + 4).await?;
+            bytes.copy_within(line + 2..line + 2 + length, end);
             (at, end) = (line + length + 4, end + length);
             if length == 0 {
-                return Ok(end);
+                bytes.truncate(end);
+                return Ok(());
             }
         }
     }
 
-    async fn read(&mut self, filled: &mut usize) -> io::Result<()> {
-        if *filled == self.buffer.len() {
-            self.buffer.resize(2 * *filled, 0);
+    async fn read_to(&mut self, bytes: &mut Vec<u8>, end: usize) -> io::Result<()> {
+        bytes.reserve(end.saturating_sub(bytes.len()));
+        while bytes.len() < end {
+            self.read(bytes).await?;
         }
-        match self.stream.read(&mut self.buffer[*filled..]).await? {
+        Ok(())
+    }
+
+    async fn read(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        match self.stream.read_buf(bytes).await? {
             0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
-            count => {
-                *filled += count;
-                Ok(())
-            }
+            _ => Ok(()),
         }
     }
 
     /// Sends a request that must succeed.
-    pub(crate) async fn call(&mut self, method: &str, path: &str, body: &str) -> Result<Answer<'_>> {
-        let request = request::with_body(method, self.address, path, body);
-        self.send(&request).await?.succeed().map_err(|failure| failure.of(&format!("{method} {path}")))
+    pub(crate) async fn call(&mut self, method: &str, path: &str, body: &str) -> Result<Answer> {
+        let answer = self.send(&request::with_body(method, self.address, path, body)).await?;
+        answer.succeed().map_err(|error| format!("{method} {path}: {error}").into())
     }
 
-    pub(crate) async fn get(&mut self, path: &str) -> Result<Answer<'_>> {
+    pub(crate) async fn get(&mut self, path: &str) -> Result<Answer> {
         self.call("GET", path, "").await
     }
 
-    /// Sends one of the rendered requests, which must succeed.
-    pub(crate) async fn operate(
-        &mut self,
-        requests: &mut Requests,
-        operation: Operation,
-        (task, run): (u64, u64),
-    ) -> Result<Answer<'_>> {
-        let answer = self.send(requests.fill(operation, task, run)).await?;
+    /// Sends a request of the load by itself, which must succeed.
+    pub(crate) async fn operate(&mut self, operation: Operation, queue: &str, ids: (u64, u64)) -> Result<Answer> {
+        let answer = self.send(&operation.request(self.address, queue, ids)).await?;
         match operation.expects(answer.status) {
             true => Ok(answer),
-            false => Err(Failure::new(format!("{operation:?} was answered {} {}", answer.status, answer.code()))),
+            false => Err(format!("{operation:?} was answered {} {}", answer.status, answer.code()).into()),
         }
+    }
+
+    /// Sends a request of the load that the server may answer later.
+    pub(crate) async fn wait(&mut self, operation: Operation, queue: &str, ids: (u64, u64)) -> io::Result<()> {
+        self.write(&request::with_wait(&operation.request(self.address, queue, ids))).await
     }
 
     /// Sends a batch, and says which tasks and runs are done, or were handed out, and how long the answer is. Fails with the code of
@@ -227,10 +229,9 @@ impl Client {
         queue: &str,
         items: &[(u64, u64)],
     ) -> Result<(Vec<(u64, u64)>, usize)> {
-        let request = batch.request(self.address, queue, items);
-        let answer = self.send(&request).await?;
+        let answer = self.send(&batch.request(self.address, queue, items)).await?;
         if answer.status != 200 {
-            return Err(Failure::new(answer.code().into_owned()));
+            return Err(answer.code().into());
         }
         let (mut done, mut seen) = (Vec::with_capacity(items.len()), 0);
         // Searching text is several times as fast as comparing every window of bytes, and bodies are long here.
@@ -238,38 +239,20 @@ impl Client {
             seen += 1;
             match part.split('"').next() {
                 Some("created" | "done") => done.push((*task, *run)),
-                Some("claimed") => {
-                    let task = claimed_task(part.as_bytes());
-                    done.push((task.ok_or_else(|| Failure::new("claim_without_task".to_owned()))?, *run));
-                }
+                Some("claimed") => done.push((claimed_task(part.as_bytes()).ok_or("claim_without_task")?, *run)),
                 Some("none") => {}
-                _ => {
-                    return Err(Failure::new(
-                        string_behind(part.as_bytes(), b"\"code\":\"").unwrap_or(part).to_owned(),
-                    ));
-                }
+                _ => return Err(text_behind(part, "\"code\":\"", &['"']).unwrap_or(part).into()),
             }
         }
         match seen == items.len() {
-            true => Ok((done, answer.body.len())),
-            false => Err(Failure::new("items_missing".to_owned())),
+            true => Ok((done, answer.body().len())),
+            false => Err("items_missing".into()),
         }
     }
 }
 
-fn header<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let mut lines = head.split(|byte| *byte == b'\n');
-    let line = lines.find(|line| line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)))?;
-    Some(line[name.len()..].trim_ascii())
-}
-
-fn string_behind<'a>(body: &'a [u8], mark: &[u8]) -> Option<&'a str> {
-    let rest = &body[find(body, mark)? + mark.len()..];
-    std::str::from_utf8(&rest[..rest.iter().position(|byte| *byte == b'"')?]).ok()
-}
-
-fn digits(text: &[u8]) -> Option<usize> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+fn number(text: &[u8], radix: u32) -> Option<usize> {
+    usize::from_str_radix(std::str::from_utf8(text).ok()?, radix).ok()
 }
 
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
@@ -286,7 +269,14 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::numbered_ids::{run_id, task_id};
+    use crate::numbered_ids::RUNS;
+
+    impl Answer {
+        pub(crate) fn of(status: u16, headers: &str, body: &str) -> Self {
+            let head = format!("HTTP/1.1 {status} x\r\n{headers}\r\n\r\n");
+            Self { status, head: head.len(), bytes: (head + body).into_bytes() }
+        }
+    }
 
     /// Returns what a client makes of these bytes, which come one by one.
     async fn answered(bytes: &[u8]) -> io::Result<(u16, String)> {
@@ -328,20 +318,15 @@ mod tests {
     #[test]
     fn what_bodies_say_is_found() {
         let body =
-            format!(r#"{{"task":{{"id":"{}","queue":"q"}},"run_id":"{}","count":1234}}"#, task_id(42), run_id(1));
-        let answer = |status, body: &'static [u8]| Answer {
-            status,
-            head: b"HTTP/1.1 204 No Content\r\nRetry-After: 1\r\n\r\n",
-            body,
-        };
-        let claimed = answer(200, body.leak().as_bytes());
-        assert_eq!((claimed.claimed_task(), claimed.number("count")), (Some(42), Some(1234)));
-        assert_eq!(claimed.header("retry-after:"), Some(&b"1"[..]));
+            format!(r#"{{"task":{{"id":"{}","queue":"q"}},"run_id":"{}","count":1234}}"#, TASKS.id(42), RUNS.id(1));
+        let claimed = Answer::of(200, "Retry-After: 1", &body);
+        assert_eq!((claimed.claimed_task(), &claimed.json()["count"]), (Some(42), &1234.into()));
+        assert_eq!((claimed.header("retry-after"), claimed.header("retry")), (Some("1"), None));
         assert!(claimed.succeed().is_ok());
-        let refused = answer(409, br#"{"error":{"code":"stale_run","message":"m"}}"#);
-        assert_eq!((refused.code().as_ref(), refused.claimed_task()), ("stale_run", None));
+        let refused = Answer::of(409, "", r#"{"error":{"code":"stale_run","message":"m"}}"#);
+        assert_eq!((refused.code().as_str(), refused.claimed_task()), ("stale_run", None));
         assert!(refused.succeed().is_err());
-        assert!(answer(200, br#"{"items":[{"outcome":"refused"}]}"#).succeed().is_err());
-        assert_eq!(answer(502, b"").code(), "502");
+        assert!(Answer::of(200, "", r#"{"items":[{"outcome":"refused"}]}"#).succeed().is_err());
+        assert_eq!(Answer::of(502, "", "").code(), "502");
     }
 }

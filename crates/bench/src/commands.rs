@@ -8,14 +8,13 @@ use std::time::Instant;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use crate::Result;
 use crate::bench::{Bench, On};
-use crate::failure::{Failure, Result};
-use crate::figures::median;
+use crate::figures::{Found, median};
 use crate::load::Load;
-use crate::measures::{Found, SETTLING, idle};
+use crate::measures::{SETTLING, idle};
 use crate::request::{self, OTHER, Operation, QUEUE};
 use crate::server::{Process, scratch};
-use crate::usage::Usage;
 
 /// The program of every run of the worker, and how many it runs at the same time.
 const PROGRAM: &str = "true";
@@ -42,15 +41,15 @@ pub(crate) async fn submit(bench: &Bench, lines: u64, found: &mut Found<'_>) -> 
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let (begin, before) = (Instant::now(), server.usage()?);
     let status = spawn_blocking(move || command.status()).await??;
-    let (seconds, after) = (begin.elapsed().as_secs_f64(), server.usage()?);
+    let (seconds, usage) = (begin.elapsed().as_secs_f64(), server.usage()?.since(before));
     let created = server.count("pending").await?;
     if !status.success() || created != lines {
-        return Err(Failure::new(format!("task submit ended with {status}, and {created} tasks are there")));
+        return Err(format!("task submit ended with {status}, and {created} tasks are there").into());
     }
     found.add("lines/s", lines as f64 / seconds);
     found.add("tasks/s of batches", batch_rate);
     found.add("lines/s over tasks/s of batches", lines as f64 / seconds / batch_rate);
-    found.add("CPU of the server for a line, us", (after.cpu_seconds - before.cpu_seconds) * 1e6 / lines as f64);
+    found.add("CPU of the server for a line, us", usage.cpu_seconds * 1e6 / lines as f64);
     Ok(())
 }
 
@@ -72,7 +71,7 @@ pub(crate) async fn worker(bench: &Bench, runs: u32, found: &mut Found<'_>) -> R
         let mut worker = start(QUEUE, &["--max-tasks", &runs.to_string()])?;
         let ended = spawn_blocking(move || worker.0.wait()).await??;
         if !ended.success() {
-            return Err(Failure::new(format!("the worker ended with {ended}")));
+            return Err(format!("the worker ended with {ended}").into());
         }
         let rate = f64::from(runs) / begin.elapsed().as_secs_f64();
         over.iter_mut().zip(loops).for_each(|(over, bare)| over.push(rate / bare));
@@ -83,10 +82,8 @@ pub(crate) async fn worker(bench: &Bench, runs: u32, found: &mut Found<'_>) -> R
     let keeper = start(OTHER, &[])?;
     sleep(SETTLING).await;
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", keeper.0.id()))?;
-    let worker = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
-    let worker: u32 = worker.ok_or_else(|| Failure::new("the worker has no second process".to_owned()))?;
-    let (rss, share) = idle(|| Ok(Usage::of(worker)?)).await?;
-    let (keeper_rss, keeper_share) = idle(|| Ok(Usage::of(keeper.0.id())?)).await?;
+    let worker = children.split_whitespace().next().ok_or("the worker has no second process")?.parse()?;
+    let ([rss, share], [keeper_rss, keeper_share]) = (idle(worker).await?, idle(keeper.0.id()).await?);
     found.add("idle worker: RSS MiB", rss);
     found.add("idle worker: RSS MiB of its keeper", keeper_rss);
     found.add("idle worker: share of a core", share + keeper_share);

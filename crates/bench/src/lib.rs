@@ -10,7 +10,6 @@ mod bench;
 mod beside;
 mod client;
 mod commands;
-mod failure;
 mod figures;
 mod load;
 mod measures;
@@ -25,6 +24,7 @@ pub mod shapes;
 mod turns;
 mod usage;
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -32,6 +32,9 @@ use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
 use self::args::{Command, CommandLine};
+
+/// A measurement that could not be taken says why. A figure that misses its goal is no failure.
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// Does what the command line asks for.
 pub fn run() -> ExitCode {
@@ -45,7 +48,7 @@ pub fn run() -> ExitCode {
         _ => Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(failure::Failure::from)
+            .map_err(Into::into)
             .and_then(|runtime| LocalSet::new().block_on(&runtime, scenarios::run(command, args))),
     };
     match result {

@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
 
+use crate::Result;
 use crate::client::{Answer, Client, Endpoint};
-use crate::failure::{Failure, Result};
 use crate::figures::Latencies;
 use crate::numbered_ids::Numbers;
-use crate::request::{Batch, Operation, QUEUE, Requests};
+use crate::request::{Batch, Operation, PAIRS, QUEUE, Template};
 use crate::server::Server;
 use crate::usage::Usage;
 
@@ -28,6 +28,7 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 pub(crate) struct Load {
     pub(crate) endpoint: Endpoint,
     pub(crate) pid: u32,
+    pub(crate) numbers: Rc<Numbers>,
     pub(crate) queue: &'static str,
     /// The requests that a connection sends, over and over.
     pub(crate) cycle: &'static [Operation],
@@ -35,11 +36,10 @@ pub(crate) struct Load {
     pub(crate) batch: usize,
     pub(crate) connections: usize,
     pub(crate) seconds: f64,
-    /// Requests per second for an open loop; none for a closed loop, where a connection sends as soon as it can.
+    /// Requests per second of each connection for an open loop; none for a closed loop, where a connection sends as soon as it can.
     pub(crate) rate: Option<f64>,
     /// Tasks that exist in the queue and are never removed.
     pub(crate) known: Range<u64>,
-    pub(crate) numbers: Rc<Numbers>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -52,9 +52,8 @@ pub(crate) struct Measured {
     pub(crate) claims: Latencies,
     /// Errors by code, warm-up included.
     pub(crate) errors: BTreeMap<String, u64>,
-    pub(crate) cpu_seconds: f64,
-    pub(crate) storage_seconds: f64,
-    pub(crate) rss_bytes: u64,
+    /// Of the server.
+    pub(crate) usage: Usage,
     pub(crate) body_bytes: u64,
     /// Requests, or tasks that batches created, or claimed and completed.
     pub(crate) items: u64,
@@ -70,13 +69,13 @@ impl Measured {
 
     /// CPU time of the server for one item, in microseconds.
     pub(crate) fn cpu_micros(&self) -> f64 {
-        self.cpu_seconds * 1e6 / self.items as f64
+        self.usage.cpu_seconds * 1e6 / self.items as f64
     }
 
     pub(crate) fn without_errors(self) -> Result<Self> {
-        match self.errors.iter().next() {
+        match self.errors.first_key_value() {
             None => Ok(self),
-            Some((code, count)) => Err(Failure::new(format!("{code} x {count}"))),
+            Some((code, count)) => Err(format!("{code} x {count}").into()),
         }
     }
 }
@@ -94,20 +93,8 @@ struct LoadState {
 impl Load {
     /// Single requests in a closed loop, which read no known tasks.
     pub(crate) fn new(server: &Server, cycle: &'static [Operation], connections: usize, seconds: f64) -> Self {
-        let (endpoint, numbers) = (server.endpoint.clone(), server.numbers.clone());
-        Self::at(endpoint, server.pid(), numbers, cycle, connections, seconds)
-    }
-
-    /// Such a load at any process that listens.
-    pub(crate) fn at(
-        endpoint: Endpoint,
-        pid: u32,
-        numbers: Rc<Numbers>,
-        cycle: &'static [Operation],
-        connections: usize,
-        seconds: f64,
-    ) -> Self {
-        Self { endpoint, pid, queue: QUEUE, cycle, batch: 1, connections, seconds, rate: None, known: 0..0, numbers }
+        let (endpoint, pid, numbers) = (server.endpoint.clone(), server.pid(), server.numbers.clone());
+        Self { endpoint, pid, numbers, queue: QUEUE, cycle, batch: 1, connections, seconds, rate: None, known: 0..0 }
     }
 
     /// Puts the load on the server and measures. Runs inside a `LocalSet`.
@@ -136,7 +123,7 @@ impl Load {
             });
         }
         state.measure().await?;
-        if timeout(LONGEST_ANSWER, async { while connections.join_next().await.is_some() {} }).await.is_err() {
+        if timeout(LONGEST_ANSWER, connections.join_all()).await.is_err() {
             state.error("no_answer");
         }
         Ok(state.measured.take())
@@ -154,18 +141,15 @@ impl LoadState {
             drop(timeout(Duration::from_secs_f64(self.load.seconds), self.dry.notified()).await);
         }
         self.stopped.set(true);
-        let (seconds, after) = (begin.elapsed().as_secs_f64(), Usage::of(self.load.pid)?);
         let mut measured = self.measured.borrow_mut();
-        measured.seconds = seconds;
-        measured.cpu_seconds = after.cpu_seconds - before.cpu_seconds;
-        measured.storage_seconds = after.storage_seconds - before.storage_seconds;
-        measured.rss_bytes = after.rss_bytes;
+        measured.seconds = begin.elapsed().as_secs_f64();
+        measured.usage = Usage::of(self.load.pid)?.since(before);
         Ok(())
     }
 
     async fn drive(&self, mut client: Client, index: usize) -> Result<()> {
-        let Load { cycle, numbers, .. } = &self.load;
-        let mut requests = Requests::new(self.load.endpoint.address, self.load.queue);
+        let Load { endpoint, queue, cycle, numbers, .. } = &self.load;
+        let mut requests: Vec<Template> = cycle.iter().map(|each| each.template(endpoint.address, queue)).collect();
         let mut held = None;
         // Each connection begins elsewhere, so that they do not all list at the same time.
         let mut place = index * 7 % cycle.len();
@@ -174,7 +158,7 @@ impl LoadState {
             if self.stopped.get() {
                 break;
             }
-            let operation = cycle[place];
+            let (operation, request) = (cycle[place], &mut requests[place]);
             place = (place + 1) % cycle.len();
             if operation.needs_run() && held.is_none() {
                 continue;
@@ -184,13 +168,13 @@ impl LoadState {
                 numbers.ends(task, operation == Operation::Complete);
                 held = None;
             }
-            let answer = client.send(requests.fill(operation, task, run)).await?;
+            let answer = client.send(request.fill((task, run))).await?;
             held = self.take_answer(operation, begin, &answer).map(|task| (task, run)).or(held);
         }
-        if let Some((task, run)) = held {
-            numbers.ends(task, true);
+        if let Some(ids) = held {
+            numbers.ends(ids.0, true);
             // Only so that no task stays behind; whether it works does not matter any more.
-            drop(client.send(requests.fill(Operation::Complete, task, run)).await);
+            drop(client.operate(Operation::Complete, queue, ids).await);
         }
         Ok(())
     }
@@ -199,8 +183,8 @@ impl LoadState {
     /// should have; one that is not begins when the timer, which is a millisecond coarse, wakes it.
     async fn pace(&self, index: usize, turn: u32) -> Instant {
         let Some(rate) = self.load.rate else { return Instant::now() };
-        let requests_before = index as f64 + f64::from(turn) * self.load.connections as f64;
-        let intended = self.begin + Duration::from_secs_f64(requests_before / rate);
+        let turns_before = index as f64 / self.load.connections as f64 + f64::from(turn);
+        let intended = self.begin + Duration::from_secs_f64(turns_before / rate);
         if intended <= Instant::now() {
             return intended;
         }
@@ -224,19 +208,19 @@ impl LoadState {
     }
 
     /// Records an answer; the task, if it hands one out.
-    fn take_answer(&self, operation: Operation, begin: Instant, answer: &Answer<'_>) -> Option<u64> {
+    fn take_answer(&self, operation: Operation, begin: Instant, answer: &Answer) -> Option<u64> {
         if !operation.expects(answer.status) {
             self.error(&answer.code());
             return None;
         }
         let claims = operation == Operation::Claim;
         if claims && answer.status == 204 {
-            if self.load.cycle == [Operation::Claim, Operation::Complete] {
+            if self.load.cycle == PAIRS {
                 self.run_dry();
             }
             return None;
         }
-        self.record(claims, begin, 1, answer.body.len());
+        self.record(claims, begin, 1, answer.body().len());
         let task = claims.then(|| answer.claimed_task())?;
         match task {
             Some(task) => self.load.numbers.handed_out(task),

@@ -1,10 +1,8 @@
-//! Tasks and runs are numbered here. An identifier is its letter, an underscore and the number, mixed with a random key of this
-//! process: spread evenly over all identifiers, as those of real clients are, and never twice. So an identifier is written into a
-//! ready request, and the number read back, without an allocation.
+//! Tasks and runs are numbered here. An identifier is its letter, an underscore and the number, mixed with a key: spread evenly over
+//! all identifiers, as those of real clients are, and never twice. So an identifier is written into a ready request, and the number read
+//! back, without an allocation.
 
 use std::cell::{Cell, RefCell};
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::LazyLock;
 
 /// Characters of an identifier behind its letter (`t_[A-Za-z0-9_-]{12}`), of 6 bits each.
 pub(crate) const CHARACTERS: usize = 12;
@@ -16,51 +14,25 @@ const BITS: u32 = 72;
 const ALL: u128 = (1 << BITS) - 1;
 
 /// Runs have a key of their own: the n-th run usually gets the n-th task, and their identifiers must not lie side by side.
-static KEYS: LazyLock<[Permutation; 2]> = LazyLock::new(|| [Permutation::random(), Permutation::random()]);
-
-/// Writes the identifier of a task into its twelve places.
-pub(crate) fn write_task(places: &mut [u8], number: u64) {
-    KEYS[0].write(places, number);
-}
-
-/// Writes the identifier of a run into its twelve places.
-pub(crate) fn write_run(places: &mut [u8], number: u64) {
-    KEYS[1].write(places, number);
-}
-
-/// The identifier of a task.
-pub(crate) fn task_id(number: u64) -> String {
-    KEYS[0].identifier('t', number)
-}
-
-/// The identifier of a run.
-pub(crate) fn run_id(number: u64) -> String {
-    KEYS[1].identifier('r', number)
-}
-
-/// The number of a task; none when it is not one of ours.
-pub(crate) fn read_task(places: &[u8]) -> Option<u64> {
-    if places == REFERENCE_TASK { Some(0) } else { KEYS[0].read(places) }
-}
+pub(crate) const TASKS: Identifiers = Identifiers::new('t', [0xB5_9E37_79B9_7F4A_7C15, 0x5D_BF58_476D_1CE4_E5B9]);
+pub(crate) const RUNS: Identifiers = Identifiers::new('r', [0x2F_94D0_49BB_1331_11EB, 0xA3_D1B5_4A32_D192_ED03]);
 
 /// A permutation of 72 bits: products with two odd numbers, and the upper half mixed into the lower one between them. Each step is
 /// undone by itself or by the inverse of its factor.
-#[derive(Debug)]
-struct Permutation {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identifiers {
+    letter: char,
     factors: [u128; 2],
     inverses: [u128; 2],
 }
 
-impl Permutation {
-    fn random() -> Self {
-        // Each state is seeded by the operating system or differs from the one before.
-        let random = || u128::from(RandomState::new().build_hasher().finish());
-        let factors = [(); 2].map(|()| (random() << 64 | random()) & ALL | 1);
-        let [first, second] = factors.map(inverse);
-        Self { factors, inverses: [second, first] }
+impl Identifiers {
+    const fn new(letter: char, factors: [u128; 2]) -> Self {
+        Self { letter, factors, inverses: [inverse(factors[1]), inverse(factors[0])] }
     }
 
-    fn write(&self, places: &mut [u8], number: u64) {
+    /// Writes the identifier of a number into its twelve places.
+    pub(crate) fn write(&self, places: &mut [u8], number: u64) {
         let mut mixed = mix(u128::from(number), self.factors);
         for place in places.iter_mut().rev() {
             *place = ALPHABET[(mixed & 63) as usize];
@@ -68,14 +40,20 @@ impl Permutation {
         }
     }
 
-    fn identifier(&self, letter: char, number: u64) -> String {
+    /// The identifier of a number.
+    pub(crate) fn id(&self, number: u64) -> String {
         let mut places = [0; CHARACTERS];
         self.write(&mut places, number);
-        format!("{letter}_{}", places.map(char::from).iter().collect::<String>())
+        format!("{}_{}", self.letter, places.map(char::from).iter().collect::<String>())
     }
 
-    fn read(&self, places: &[u8]) -> Option<u64> {
-        let mixed = places.iter().try_fold(0, |mixed, place| Some(mixed << 6 | value(*place)?))?;
+    /// The number of an identifier; none when it is not one of ours.
+    pub(crate) fn read(&self, places: &[u8]) -> Option<u64> {
+        if places == REFERENCE_TASK {
+            return Some(0);
+        }
+        let value = |place: &u8| ALPHABET.iter().position(|character| character == place);
+        let mixed = places.iter().try_fold(0, |mixed, place| Some(mixed << 6 | value(place)? as u128))?;
         let number = mix(mixed, self.inverses);
         // Ours are small; those of others are not.
         (number < 1 << (BITS / 2)).then_some(number as u64)
@@ -88,19 +66,13 @@ fn mix(number: u128, [first, second]: [u128; 2]) -> u128 {
 }
 
 /// The number whose product with an odd one is 1; each step doubles the bits that are right.
-fn inverse(odd: u128) -> u128 {
-    (0..7).fold(odd, |inverse, _| inverse.wrapping_mul(2_u128.wrapping_sub(odd.wrapping_mul(inverse)))) & ALL
-}
-
-fn value(character: u8) -> Option<u128> {
-    Some(u128::from(match character {
-        b'A'..=b'Z' => character - b'A',
-        b'a'..=b'z' => character - b'a' + 26,
-        b'0'..=b'9' => character - b'0' + 52,
-        b'-' => 62,
-        b'_' => 63,
-        _ => return None,
-    }))
+const fn inverse(odd: u128) -> u128 {
+    let (mut inverse, mut bits) = (odd, 3);
+    while bits < BITS {
+        inverse = inverse.wrapping_mul(2_u128.wrapping_sub(odd.wrapping_mul(inverse)));
+        bits *= 2;
+    }
+    inverse & ALL
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,24 +135,23 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    fn id(permutation: &Permutation, number: u64) -> [u8; CHARACTERS] {
+    fn id(ids: &Identifiers, number: u64) -> [u8; CHARACTERS] {
         let mut places = [0; CHARACTERS];
-        permutation.write(&mut places, number);
+        ids.write(&mut places, number);
         places
     }
 
     #[test]
     fn numbers_read_back() {
-        let permutation = Permutation::random();
-        for number in (0..1000).chain([1_234_567, 999_999_999, (1 << 36) - 1]) {
-            assert_eq!(permutation.read(&id(&permutation, number)), Some(number));
+        for ids in [TASKS, RUNS] {
+            for number in (0..1000).chain([1_234_567, 999_999_999, (1 << 36) - 1]) {
+                assert_eq!(ids.read(&id(&ids, number)), Some(number));
+            }
         }
-        let mut places = [0; CHARACTERS];
-        write_task(&mut places, 42);
-        assert_eq!(read_task(&places), Some(42));
-        assert_eq!(read_task(b"00000000000x"), None);
-        assert_eq!(read_task(b"00000000000 "), None);
-        assert_eq!(read_task(REFERENCE_TASK), Some(0));
+        assert_eq!(TASKS.id(42).as_bytes()[2..], id(&TASKS, 42));
+        assert_eq!(TASKS.read(b"00000000000x"), None);
+        assert_eq!(TASKS.read(b"00000000000 "), None);
+        assert_eq!(TASKS.read(REFERENCE_TASK), Some(0));
     }
 
     #[test]
@@ -198,25 +169,22 @@ mod tests {
 
     #[test]
     fn a_run_is_not_called_like_the_task_of_its_number() {
-        let (mut task, mut run) = ([0; CHARACTERS], [0; CHARACTERS]);
-        write_task(&mut task, 42);
-        write_run(&mut run, 42);
-        assert_ne!(task, run);
+        assert_ne!(id(&TASKS, 42), id(&RUNS, 42));
     }
 
     /// Whatever is sorted by identifier finds the next one anywhere: every part of the range is hit about as often as every other.
     #[test]
     fn consecutive_numbers_are_spread_evenly() {
-        for permutation in [Permutation::random(), Permutation::random()] {
+        for ids in [TASKS, RUNS] {
             for column in [0, 5, 6, 11] {
                 let mut counts = [0_u32; 256];
                 for number in 0..64_000 {
-                    counts[usize::from(id(&permutation, number)[column])] += 1;
+                    counts[usize::from(id(&ids, number)[column])] += 1;
                 }
                 for character in ALPHABET {
                     let count = counts[usize::from(*character)];
                     // 1,000 are expected; six standard deviations.
-                    assert!((800..=1200).contains(&count), "{permutation:?} {column} {character}: {count}");
+                    assert!((800..=1200).contains(&count), "{ids:?} {column} {character}: {count}");
                 }
             }
         }
@@ -224,8 +192,7 @@ mod tests {
 
     #[test]
     fn neighbours_in_time_are_not_neighbours_in_order() {
-        let permutation = Permutation::random();
-        let rises = (0..10_000).filter(|number| id(&permutation, *number) < id(&permutation, number + 1)).count();
+        let rises = (0..10_000).filter(|number| id(&TASKS, *number) < id(&TASKS, number + 1)).count();
         assert!((4_000..=6_000).contains(&rises), "{rises}");
     }
 }

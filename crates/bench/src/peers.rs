@@ -5,26 +5,23 @@
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use futures_util::future::try_join_all;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::Result;
 use crate::bench::{Bench, On};
-use crate::client::{Client, Endpoint};
-use crate::failure::{Failure, Result};
-use crate::figures::{median, progress};
+use crate::figures::{Found, median, progress};
 use crate::load::Load;
-use crate::measures::Found;
-use crate::numbered_ids::Numbers;
-use crate::request::{self, Operation, QUEUE};
-use crate::server::{Process, scratch};
+use crate::request::{self, Operation, PAIRS, QUEUE};
+use crate::server::{Process, Server, scratch};
 
 /// How long a server may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -94,43 +91,28 @@ pub(crate) async fn run(bench: &Bench, found: &mut Found<'_>) -> Result<()> {
 impl Peer {
     async fn measure(self, bench: &Bench, connections: usize) -> Result<Rates> {
         let (folder, seconds) = (scratch(&bench.args.database_dir)?, bench.seconds(2.0));
-        let at = folder.path().canonicalize()?;
         match self {
-            Self::Taskqueue => {
-                let server = bench.start(On::Disk).await?;
-                same_api(server.endpoint.clone(), server.pid(), connections, seconds).await
-            }
+            Self::Taskqueue => same_api(&bench.start(On::Disk).await?, connections, seconds).await,
             Self::Labtasker => {
                 let program = fs::canonicalize(bench.args.peers_dir.join("venv/bin/labtasker-server"))?;
-                let database = at.join("bench.db");
-                let (process, address) = start(&program, &at, |command, port| {
-                    command.args(["serve", "--connection", "http", "--host", "127.0.0.1", "--port", port]);
-                    command.arg("--database").arg(database).arg("--labtasker-root").arg(&at);
-                })
-                .await?;
-                let mut client = Client::connect(&address.into()).await?;
-                client.call("PUT", &format!("/api/v2/queues/{QUEUE}"), "").await?;
-                same_api(address.into(), process.0.id(), connections, seconds).await
+                let at = ["serve", "--connection", "http", "--host", "127.0.0.1"];
+                let stored = ["--database", "bench.db", "--labtasker-root", ".", "--port"];
+                let server = start(&program, &folder, &[at, stored].concat()).await?;
+                server.client().await?.call("PUT", &format!("/api/v2/queues/{QUEUE}"), "").await?;
+                same_api(&server, connections, seconds).await
             }
             Self::Beanstalkd(millis) => {
-                let millis = millis.to_string();
-                let (_process, address) = start(Path::new("beanstalkd"), &at, |command, port| {
-                    command.args(["-l", "127.0.0.1", "-p", port, "-b", ".", "-f", &millis]);
-                })
-                .await?;
-                let length = Duration::from_secs_f64(seconds);
-                Ok([
-                    beanstalk(false, address, connections, length).await?,
-                    beanstalk(true, address, connections, length).await?,
-                ])
+                let arguments = ["-l", "127.0.0.1", "-b", ".", "-f", &millis.to_string(), "-p"];
+                let server = start(Path::new("beanstalkd"), &folder, &arguments).await?;
+                let creations = beanstalk(false, &server, connections, seconds).await?;
+                Ok([creations, beanstalk(true, &server, connections, seconds).await?])
             }
             Self::Bullmq => {
-                let (_process, address) = start(Path::new("redis-server"), &at, |command, port| {
-                    command.args(["--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", "."]);
-                    command.args(["--appendonly", "yes", "--appendfsync", "always"]);
-                })
-                .await?;
-                node(bench, include_str!("peers/bullmq.mjs"), &address.port().to_string(), connections, seconds)
+                let at = ["--bind", "127.0.0.1", "--dir", ".", "--save", ""];
+                let stored = ["--appendonly", "yes", "--appendfsync", "always", "--port"];
+                let server = start(Path::new("redis-server"), &folder, &[&at[..], &stored].concat()).await?;
+                let port = server.endpoint.address.port().to_string();
+                node(bench, include_str!("peers/bullmq.mjs"), &port, connections, seconds)
             }
             Self::GraphileWorker => {
                 let database = bench.cluster().database();
@@ -141,101 +123,80 @@ impl Peer {
 }
 
 /// The two with our API: the load is that of the other measurements.
-async fn same_api(endpoint: Endpoint, pid: u32, connections: usize, seconds: f64) -> Result<Rates> {
-    let numbers: Rc<Numbers> = Rc::default();
-    let load = |cycle| Load::at(endpoint.clone(), pid, numbers.clone(), cycle, connections, seconds);
-    let creations = load(&[Operation::Create]).run().await?.without_errors()?.rate();
+async fn same_api(server: &Server, connections: usize, seconds: f64) -> Result<Rates> {
+    let creations = Load::new(server, &[Operation::Create], connections, seconds).run().await?.without_errors()?.rate();
     // Pairs that are faster than creations end early, and are counted until then.
-    let requests = load(&[Operation::Claim, Operation::Complete]).run().await?.without_errors()?.rate();
+    let requests = Load::new(server, PAIRS, connections, seconds).run().await?.without_errors()?.rate();
     Ok([creations, requests / 2.0])
 }
 
-/// Starts a program on a port that was free a moment ago, and waits until that port answers. Its output goes into a file.
-async fn start(
-    program: &Path,
-    folder: &Path,
-    arguments: impl FnOnce(&mut Command, &str),
-) -> Result<(Process, SocketAddr)> {
+/// Starts a program in a folder, on a port that was free a moment ago and is its last argument, and waits until that port answers. Its
+/// output goes into a file.
+async fn start(program: &Path, folder: &TempDir, arguments: &[&str]) -> Result<Server> {
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let (mut command, log) = (Command::new(program), folder.join("log"));
-    arguments(&mut command, &address.port().to_string());
+    let (mut command, log) = (Command::new(program), folder.path().join("log"));
+    command.args(arguments).arg(address.port().to_string());
     let file = File::create(&log)?;
-    command.current_dir(folder).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let failed = |why: String| Failure::new(format!("{} does not start: {why}", program.display()));
+    command.current_dir(folder.path()).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let failed = |why: String| format!("{} does not start: {why}", program.display());
     let mut process = Process(command.spawn().map_err(|error| failed(error.to_string()))?);
     let begin = Instant::now();
     while TcpStream::connect(address).await.is_err() {
         if process.0.try_wait()?.is_some() || begin.elapsed() > START_TIMEOUT {
-            return Err(failed(fs::read_to_string(&log).unwrap_or_default()));
+            return Err(failed(fs::read_to_string(&log).unwrap_or_default()).into());
         }
         sleep(Duration::from_millis(20)).await;
     }
-    Ok((process, address))
+    Ok(Server::of(process, address.into()))
 }
 
 /// How often per second beanstalkd took a task, or handed one out and deleted it, until the time is over or nothing is left.
-async fn beanstalk(takes: bool, address: SocketAddr, connections: usize, length: Duration) -> Result<f64> {
-    let mut streams = Vec::with_capacity(connections);
-    for _ in 0..connections {
-        let stream = TcpStream::connect(address).await?;
+async fn beanstalk(takes: bool, server: &Server, connections: usize, seconds: f64) -> Result<f64> {
+    let address = server.endpoint.address;
+    let streams = try_join_all((0..connections).map(|_| TcpStream::connect(address))).await?;
+    let (done, begin, args) = (Cell::new(0_u32), Instant::now(), request::args());
+    // Priority 0, no delay, and as long to work on it as our lease.
+    let put = format!("put 0 0 300 {}\r\n{args}\r\n", args.len());
+    let work = async |stream: TcpStream| {
         stream.set_nodelay(true)?;
-        streams.push(stream);
-    }
-    let (done, begin, mut running) = (Rc::new(Cell::new(0_u32)), Instant::now(), JoinSet::new());
-    for mut stream in streams {
-        let done = done.clone();
-        running.spawn_local(async move {
-            let args = request::args();
-            // Priority 0, no delay, and as long to work on it as our lease.
-            let put = format!("put 0 0 300 {}\r\n{args}\r\n", args.len());
-            while begin.elapsed() < length {
-                match takes {
-                    false => drop(talk(&mut stream, &put).await?),
-                    true => match talk(&mut stream, "reserve-with-timeout 0\r\n").await? {
-                        Some(id) => drop(talk(&mut stream, &format!("delete {id}\r\n")).await?),
-                        None => break,
-                    },
-                }
-                done.set(done.get() + 1);
+        let mut stream = BufStream::new(stream);
+        while begin.elapsed().as_secs_f64() < seconds {
+            if !takes {
+                talk(&mut stream, &put).await?;
+            } else if let Some(id) = talk(&mut stream, "reserve-with-timeout 0\r\n").await? {
+                talk(&mut stream, &format!("delete {id}\r\n")).await?;
+            } else {
+                break;
             }
-            Ok::<_, io::Error>(())
-        });
-    }
-    while let Some(ended) = running.join_next().await {
-        ended??;
-    }
+            done.set(done.get() + 1);
+        }
+        io::Result::Ok(())
+    };
+    try_join_all(streams.into_iter().map(work)).await?;
     Ok(f64::from(done.get()) / begin.elapsed().as_secs_f64())
 }
 
 /// Sends a command to beanstalkd; the number of the task that it hands out, if any.
-async fn talk(stream: &mut TcpStream, command: &str) -> io::Result<Option<u64>> {
+async fn talk(stream: &mut BufStream<TcpStream>, command: &str) -> io::Result<Option<u64>> {
     stream.write_all(command.as_bytes()).await?;
-    let (mut buffer, mut filled) = ([0; 1024], 0);
-    loop {
-        match stream.read(&mut buffer[filled..]).await? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => filled += count,
-        }
-        if let Some(task) = beanstalk_reply(&String::from_utf8_lossy(&buffer[..filled]))? {
-            return Ok(task);
-        }
-    }
+    stream.flush().await?;
+    beanstalk_reply(stream).await
 }
 
-/// The number of the task in an answer of beanstalkd that came alone; none when the answer is not complete yet.
-fn beanstalk_reply(text: &str) -> io::Result<Option<Option<u64>>> {
-    let Some((line, rest)) = text.split_once("\r\n") else { return Ok(None) };
-    let unknown = || io::Error::other(format!("beanstalkd answered: {line}"));
-    let mut words = line.split(' ');
-    match words.next() {
-        Some("INSERTED" | "DELETED" | "TIMED_OUT") => Ok(Some(None)),
-        Some("RESERVED") => {
-            let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).ok_or_else(unknown);
-            let (id, bytes) = (number()?, number()?);
+/// The number of the task in an answer of beanstalkd.
+async fn beanstalk_reply(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<u64>> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+    match (words.first(), number(1), number(2)) {
+        (Some(&("INSERTED" | "DELETED" | "TIMED_OUT")), ..) => Ok(None),
+        (Some(&"RESERVED"), Some(id), Some(bytes)) => {
             // The body and the end of its line.
-            Ok((rest.len() as u64 >= bytes + 2).then_some(Some(id)))
+            stream.read_exact(&mut vec![0; bytes as usize + 2]).await?;
+            Ok(Some(id))
         }
-        _ => Err(unknown()),
+        _ => Err(io::Error::other(format!("beanstalkd answered: {line}"))),
     }
 }
 
@@ -248,7 +209,7 @@ fn node(bench: &Bench, script: &str, server: &str, connections: usize, seconds: 
     command.args([connections.to_string(), seconds.to_string(), request::args()]);
     let output = command.output()?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-    rates(&stdout).ok_or_else(|| Failure::new(format!("{stdout}{}", String::from_utf8_lossy(&output.stderr))))
+    Ok(rates(&stdout).ok_or_else(|| format!("{stdout}{}", String::from_utf8_lossy(&output.stderr)))?)
 }
 
 fn rates(stdout: &str) -> Option<Rates> {
@@ -260,18 +221,20 @@ fn rates(stdout: &str) -> Option<Rates> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn answers_of_beanstalkd_are_read_once_they_are_complete() {
-        let text = "RESERVED 17 5\r\nhello\r\n";
+    #[tokio::test]
+    async fn answers_of_beanstalkd_are_read_to_their_end() {
+        let text = b"RESERVED 17 5\r\nhello\r\n";
         for end in 0..text.len() {
-            assert_eq!(beanstalk_reply(&text[..end]).unwrap(), None, "{end}");
+            assert!(beanstalk_reply(&mut &text[..end]).await.is_err(), "{end}");
         }
-        assert_eq!(beanstalk_reply(text).unwrap(), Some(Some(17)));
-        for done in ["INSERTED 3\r\n", "DELETED\r\n", "TIMED_OUT\r\n"] {
-            assert_eq!(beanstalk_reply(done).unwrap(), Some(None));
+        let mut two = &b"RESERVED 17 5\r\nhello\r\nDELETED\r\n"[..];
+        assert_eq!(beanstalk_reply(&mut two).await.unwrap(), Some(17));
+        assert_eq!(beanstalk_reply(&mut two).await.unwrap(), None);
+        for done in ["INSERTED 3\r\n", "TIMED_OUT\r\n"] {
+            assert_eq!(beanstalk_reply(&mut done.as_bytes()).await.unwrap(), None);
         }
         for refused in ["NOT_FOUND\r\n", "OUT_OF_MEMORY\r\n", "RESERVED x 5\r\n", "RESERVED 5\r\n", "\r\n"] {
-            assert!(beanstalk_reply(refused).is_err(), "{refused}");
+            assert!(beanstalk_reply(&mut refused.as_bytes()).await.is_err(), "{refused}");
         }
     }
 

@@ -12,13 +12,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
-use crate::failure::Result;
-use crate::{figures, request};
+use crate::{Result, figures, request};
 
 const VERSION_HEADER: HeaderName = HeaderName::from_static("taskqueue-server-version");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// Where nothing is ever pending.
+const OTHER_CLAIM: &str = "/api/v2/queues/other/tasks/claim";
 const VERSION: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
 
 /// Serves until the program is ended, or until its parent has ended.
@@ -37,25 +38,23 @@ pub(crate) fn run() -> Result<()> {
 }
 
 async fn accept(listener: TcpListener) -> Result<()> {
-    let bodies = Arc::new(Bodies::new());
+    let answers: Arc<[Canned]> = answers().into();
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        tokio::spawn(serve(stream, bodies.clone()));
+        let answers = answers.clone();
+        tokio::spawn(async move {
+            let service = service_fn(async |request| Ok::<_, Infallible>(answer(request, &answers).await));
+            // A connection that breaks is counted by the generator, which sees it too.
+            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+        });
     }
 }
 
-async fn serve(stream: TcpStream, bodies: Arc<Bodies>) {
-    let service = service_fn(|request| {
-        let bodies = bodies.clone();
-        async move { Ok::<_, Infallible>(answer(request, &bodies).await) }
-    });
-    // A connection that breaks is counted by the generator, which sees it too.
-    drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
-}
-
-async fn answer(request: Request<Incoming>, bodies: &Bodies) -> Response<Full<Bytes>> {
-    let (status, body) = bodies.find(request.method(), request.uri().path());
+async fn answer(request: Request<Incoming>, answers: &[Canned]) -> Response<Full<Bytes>> {
+    let (method, path) = (request.method(), request.uri().path());
+    let found = answers.iter().find(|(of, end, ..)| of == method && path.ends_with(end));
+    let (status, body) = found.map_or((StatusCode::NOT_FOUND, Bytes::new()), |found| (found.2, found.3.clone()));
     // The body is read to its end, as every server must.
     let read = request.into_body().collect().await;
     let mut response = Response::new(Full::new(body));
@@ -68,51 +67,36 @@ async fn answer(request: Request<Incoming>, bodies: &Bodies) -> Response<Full<By
     response
 }
 
-/// Every answer, rendered once.
-#[derive(Debug)]
-struct Bodies {
-    created: Bytes,
-    claimed: Bytes,
-    task: Bytes,
-    page: Bytes,
-    count: Bytes,
-    lease: Bytes,
-    updated: Bytes,
-}
+/// An answer, rendered once: the method and the end of the path for which it is.
+type Canned = (Method, &'static str, StatusCode, Bytes);
 
-impl Bodies {
-    fn new() -> Self {
-        const INSTANT: &str = "\"2026-01-01T00:00:00.000000Z\"";
-        let created = task("pending", "null", "null");
-        let claimed = task("running", "\"default\"", INSTANT);
-        let page = vec![created.clone(); 100].join(",");
-        Self {
-            claimed: format!(r#"{{"task":{claimed},"run_id":"r_000000000000","lease_expires_at":{INSTANT}}}"#).into(),
-            task: created.clone().into(),
-            page: format!(r#"{{"items":[{page}],"next_cursor":"{}"}}"#, "x".repeat(100)).into(),
-            count: r#"{"count":10000}"#.into(),
-            lease: format!(r#"{{"lease_expires_at":{INSTANT}}}"#).into(),
-            updated: r#"{"matched":100,"updated":100}"#.into(),
-            created: created.into(),
-        }
-    }
-
-    fn find(&self, method: &Method, path: &str) -> (StatusCode, Bytes) {
-        let last = path.rsplit('/').next().unwrap_or_default();
-        match (method, last) {
-            (&Method::POST, "claim") if path.contains(&format!("/{}/", request::OTHER)) => {
-                (StatusCode::NO_CONTENT, Bytes::new())
-            }
-            (&Method::POST, "claim") => (StatusCode::OK, self.claimed.clone()),
-            (&Method::POST, "heartbeat") => (StatusCode::OK, self.lease.clone()),
-            (&Method::POST, _) => (StatusCode::NO_CONTENT, Bytes::new()),
-            (&Method::PUT, _) => (StatusCode::CREATED, self.created.clone()),
-            (&Method::PATCH, _) => (StatusCode::OK, self.updated.clone()),
-            (_, "tasks") => (StatusCode::OK, self.page.clone()),
-            (_, "count" | "health") => (StatusCode::OK, self.count.clone()),
-            _ => (StatusCode::OK, self.task.clone()),
-        }
-    }
+/// All answers; the first one that fits is the right one.
+fn answers() -> Vec<Canned> {
+    const INSTANT: &str = "\"2026-01-01T00:00:00.000000Z\"";
+    let created = task("pending", "null", "null");
+    let claimed = task("running", "\"default\"", INSTANT);
+    let page = vec![created.clone(); 100].join(",");
+    let all = [
+        (Method::POST, OTHER_CLAIM, 204, String::new()),
+        (
+            Method::POST,
+            "/claim",
+            200,
+            format!(r#"{{"task":{claimed},"run_id":"r_000000000000","lease_expires_at":{INSTANT}}}"#),
+        ),
+        (Method::POST, "/heartbeat", 200, format!(r#"{{"lease_expires_at":{INSTANT}}}"#)),
+        (Method::POST, "", 204, String::new()),
+        (Method::PUT, "", 201, created.clone()),
+        (Method::PATCH, "", 200, r#"{"matched":100,"updated":100}"#.to_owned()),
+        (Method::GET, "/tasks", 200, format!(r#"{{"items":[{page}],"next_cursor":"{}"}}"#, "x".repeat(100))),
+        (Method::GET, "/count", 200, r#"{"count":10000}"#.to_owned()),
+        (Method::GET, "/health", 200, r#"{"count":10000}"#.to_owned()),
+        (Method::GET, "", 200, created),
+    ];
+    let canned = |(method, end, status, body)| {
+        (method, end, StatusCode::from_u16(status).unwrap_or_default(), Bytes::from(body))
+    };
+    all.map(canned).into()
 }
 
 /// A task as the server writes it.
@@ -126,15 +110,18 @@ fn task(status: &str, last_route: &str, started_at: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Answer;
+    use crate::request::{OTHER, tasks};
 
     #[test]
     fn bodies_are_json_and_say_what_the_generator_reads() {
-        let bodies = Bodies::new();
-        let all = [&bodies.created, &bodies.claimed, &bodies.task, &bodies.page, &bodies.count, &bodies.updated];
-        for body in all {
-            serde_json::from_slice::<serde_json::Value>(body).unwrap();
+        let answers = answers();
+        for (method, end, status, body) in &answers {
+            let is_json = serde_json::from_slice::<serde_json::Value>(body).is_ok();
+            assert_eq!(is_json, *status != StatusCode::NO_CONTENT, "{method} {end}");
         }
-        let claimed = crate::client::Answer { status: 200, head: b"", body: &bodies.claimed };
+        let claimed = Answer::of(200, "", std::str::from_utf8(&answers[1].3).unwrap());
         assert_eq!(claimed.claimed_task(), Some(0));
+        assert_eq!(OTHER_CLAIM, tasks(OTHER, "/claim"));
     }
 }

@@ -2,10 +2,8 @@
 
 use std::net::SocketAddr;
 
-use self::Operation::{
-    BulkUpdate, Claim, Complete, Count, CountByStatus, Create, Fail, Filter, Get, Heartbeat, List, Poll, Unclaim,
-};
-use crate::numbered_ids::{self, run_id, task_id};
+use self::Operation::{BulkUpdate, Claim, Complete, Count, Create, Fail, Filter, Get, Heartbeat, List, Poll, Unclaim};
+use crate::numbered_ids::{CHARACTERS, RUNS, TASKS};
 
 /// The queue of the load.
 pub(crate) const QUEUE: &str = "bench";
@@ -36,18 +34,16 @@ pub(crate) enum Operation {
     /// Reads the first page: 100 tasks.
     List,
     Count,
-    CountByStatus,
     /// Counts the tasks that a filter on args selects.
     Filter,
     /// Changes the tenth of all tasks that a filter on args selects.
     BulkUpdate,
 }
 
-impl Operation {
-    /// All kinds, in the order of their declaration.
-    const ALL: [Self; 13] =
-        [Create, Claim, Poll, Heartbeat, Complete, Fail, Unclaim, Get, List, Count, CountByStatus, Filter, BulkUpdate];
+/// What takes tasks away.
+pub(crate) const PAIRS: &[Operation] = &[Claim, Complete];
 
+impl Operation {
     /// Returns true for the status of an answer that is as it should be. Claims may find nothing; the load says where they must not.
     pub(crate) fn expects(self, status: u16) -> bool {
         match self {
@@ -56,6 +52,38 @@ impl Operation {
             Poll | Complete | Fail | Unclaim => status == 204,
             _ => status == 200,
         }
+    }
+
+    /// A request by itself.
+    pub(crate) fn request(self, address: SocketAddr, queue: &str, ids: (u64, u64)) -> Vec<u8> {
+        self.template(address, queue).fill(ids).to_vec()
+    }
+
+    pub(crate) fn template(self, address: SocketAddr, queue: &str) -> Template {
+        let get = |path: String| ("GET", path, String::new());
+        let post = |path: &str, more: &str| ("POST", path.to_owned(), format!(r#"{{"run_id":"{RUN}"{more}}}"#));
+        let of_run = |verb: &str, more: &str| post(&format!("/{TASK}/{verb}"), more);
+        let (method, path, body) = match self {
+            Create => ("PUT", format!("/{TASK}"), format!(r#"{{"name":"bench","args":{}}}"#, args_of(GROUP))),
+            Claim | Poll => post("/claim", r#","route":"default""#),
+            Heartbeat => of_run("heartbeat", ""),
+            Complete => of_run("complete", &format!(r#","result":{RESULT}"#)),
+            Fail => of_run("fail", &format!(r#","error":{ERROR}"#)),
+            Unclaim => of_run("unclaim", ""),
+            Get => get(format!("/{TASK}")),
+            List => get("?limit=100".to_owned()),
+            Count => get("/count".to_owned()),
+            Filter => get(format!("/count?filter=args.group%20%3D%3D%20{GROUP}")),
+            BulkUpdate => {
+                let changes = format!(r#"{{"metadata":{{"by":"{RUN}"}}}}"#);
+                ("PATCH", String::new(), format!(r#"{{"filter":"args.group == {GROUP}","changes":{changes}}}"#))
+            }
+        };
+        let bytes = with_body(method, address, &tasks(queue, &path), &body);
+        let place = |mark: &str| bytes.windows(mark.len()).position(|part| part == mark.as_bytes());
+        // The places of identifiers are behind their letter.
+        let (task_at, run_at, group_at) = (place(TASK).map(|at| at + 2), place(RUN).map(|at| at + 2), place(GROUP));
+        Template { bytes, task_at, run_at, group_at }
     }
 
     /// Returns true if it names the run that the connection holds.
@@ -69,70 +97,28 @@ impl Operation {
     }
 }
 
-/// One request, ready to be sent.
+/// One request, ready to be sent again and again.
 #[derive(Debug)]
-struct Template {
+pub(crate) struct Template {
     bytes: Vec<u8>,
     task_at: Option<usize>,
     run_at: Option<usize>,
     group_at: Option<usize>,
 }
 
-/// The requests of one connection, one for each operation.
-#[derive(Debug)]
-pub(crate) struct Requests(Vec<Template>);
-
-impl Requests {
-    pub(crate) fn new(address: SocketAddr, queue: &str) -> Self {
-        Self(Operation::ALL.map(|operation| render(operation, address, queue)).into())
-    }
-
+impl Template {
     /// Names the task, the run and the group, where the request has a place for them.
-    pub(crate) fn fill(&mut self, operation: Operation, task: u64, run: u64) -> &[u8] {
-        let Template { bytes, task_at, run_at, group_at } = &mut self.0[operation as usize];
-        if let Some(at) = *task_at {
-            numbered_ids::write_task(&mut bytes[at..at + numbered_ids::CHARACTERS], task);
+    pub(crate) fn fill(&mut self, (task, run): (u64, u64)) -> &[u8] {
+        for (ids, at, number) in [(TASKS, self.task_at, task), (RUNS, self.run_at, run)] {
+            if let Some(at) = at {
+                ids.write(&mut self.bytes[at..at + CHARACTERS], number);
+            }
         }
-        if let Some(at) = *run_at {
-            numbered_ids::write_run(&mut bytes[at..at + numbered_ids::CHARACTERS], run);
+        if let Some(at) = self.group_at {
+            self.bytes[at] = b'0' + (task % 10) as u8;
         }
-        if let Some(at) = *group_at {
-            bytes[at] = b'0' + (task % 10) as u8;
-        }
-        bytes
+        &self.bytes
     }
-
-    /// A filled request that the server may answer later.
-    pub(crate) fn waiting(&mut self, operation: Operation, task: u64, run: u64) -> Vec<u8> {
-        with_wait(self.fill(operation, task, run))
-    }
-}
-
-fn render(operation: Operation, address: SocketAddr, queue: &str) -> Template {
-    let run = format!(r#"{{"run_id":"{RUN}"}}"#);
-    let (method, path, body) = match operation {
-        Create => ("PUT", format!("/{TASK}"), format!(r#"{{"name":"bench","args":{}}}"#, args_of(GROUP))),
-        Claim | Poll => ("POST", "/claim".to_owned(), format!(r#"{{"route":"default","run_id":"{RUN}"}}"#)),
-        Heartbeat => ("POST", format!("/{TASK}/heartbeat"), run),
-        Complete => ("POST", format!("/{TASK}/complete"), format!(r#"{{"run_id":"{RUN}","result":{RESULT}}}"#)),
-        Fail => ("POST", format!("/{TASK}/fail"), format!(r#"{{"run_id":"{RUN}","error":{ERROR}}}"#)),
-        Unclaim => ("POST", format!("/{TASK}/unclaim"), run),
-        Get => ("GET", format!("/{TASK}"), String::new()),
-        List => ("GET", "?limit=100".to_owned(), String::new()),
-        Count => ("GET", "/count".to_owned(), String::new()),
-        CountByStatus => ("GET", "/count?group_by=status".to_owned(), String::new()),
-        Filter => ("GET", format!("/count?filter=args.group%20%3D%3D%20{GROUP}"), String::new()),
-        BulkUpdate => {
-            let changes = format!(r#"{{"metadata":{{"by":"{RUN}"}}}}"#);
-            ("PATCH", String::new(), format!(r#"{{"filter":"args.group == {GROUP}","changes":{changes}}}"#))
-        }
-    };
-    let bytes = with_body(method, address, &tasks(queue, &path), &body);
-    let place =
-        |mark: &str, skipped| bytes.windows(mark.len()).position(|part| part == mark.as_bytes()).map(|at| at + skipped);
-    // The places of identifiers are behind their letter.
-    let (task_at, run_at, group_at) = (place(TASK, 2), place(RUN, 2), place(GROUP, 0));
-    Template { bytes, task_at, run_at, group_at }
 }
 
 /// The path of something about the tasks of a queue.
@@ -187,15 +173,15 @@ impl Batch<'_> {
     /// A request for these tasks and runs.
     pub(crate) fn request(self, address: SocketAddr, queue: &str, items: &[(u64, u64)]) -> Vec<u8> {
         let report = |(task, run): (u64, u64), end: &str| {
-            format!(r#"{{"task_id":"{}","run_id":"{}",{end}}}"#, task_id(task), run_id(run))
+            format!(r#"{{"task_id":"{}","run_id":"{}",{end}}}"#, TASKS.id(task), RUNS.id(run))
         };
         let args = args_of(GROUP);
         let item = |(task, run): (u64, u64)| match self {
             Self::Create(more) => {
-                let (id, args) = (task_id(task), args.replacen(GROUP, &(task % 10).to_string(), 1));
+                let (id, args) = (TASKS.id(task), args.replacen(GROUP, &(task % 10).to_string(), 1));
                 format!(r#"{{"id":"{id}","name":"bench","args":{args}{}}}"#, more(task))
             }
-            Self::Claim => format!(r#""{}""#, run_id(run)),
+            Self::Claim => format!(r#""{}""#, RUNS.id(run)),
             Self::Complete => report((task, run), &format!(r#""action":"complete","result":{RESULT}"#)),
             Self::Fail => report((task, run), &format!(r#""action":"fail","error":{ERROR}"#)),
         };
@@ -230,17 +216,16 @@ mod tests {
 
     #[test]
     fn identifiers_and_groups_stand_in_their_places_and_nothing_is_left_to_fill_in() {
-        let mut requests = Requests::new(address(), "q");
-        for (place, operation) in Operation::ALL.into_iter().enumerate() {
-            assert_eq!(operation as usize, place);
-            let (head, body) = parts(requests.fill(operation, 17, 4));
+        let all = [Create, Claim, Poll, Heartbeat, Complete, Fail, Unclaim, Get, List, Count, Filter, BulkUpdate];
+        for operation in all {
+            let (head, body) = parts(&operation.request(address(), "q", (17, 4)));
             assert!(![TASK, RUN, GROUP].iter().any(|mark| head.contains(mark) || body.contains(mark)), "{head} {body}");
         }
-        let (head, body) = parts(requests.fill(Complete, 17, 4));
-        assert!(head.starts_with(&format!("POST /api/v2/queues/q/tasks/{}/complete HTTP/1.1", task_id(17))), "{head}");
-        assert!(body.contains(&format!(r#""run_id":"{}""#, run_id(4))), "{body}");
-        assert!(parts(requests.fill(Filter, 23, 4)).0.contains("%203 HTTP"));
-        assert!(parts(&requests.waiting(Claim, 0, 4)).0.contains("prefer: wait=30"));
+        let (head, body) = parts(&Complete.request(address(), "q", (17, 4)));
+        assert!(head.starts_with(&format!("POST /api/v2/queues/q/tasks/{}/complete HTTP/1.1", TASKS.id(17))), "{head}");
+        assert!(body.contains(&format!(r#""run_id":"{}""#, RUNS.id(4))), "{body}");
+        assert!(parts(&Filter.request(address(), "q", (23, 4))).0.contains("%203 HTTP"));
+        assert!(parts(&with_wait(&Claim.request(address(), "q", (0, 4)))).0.contains("prefer: wait=30"));
         assert_eq!(args().len(), ARGS_BYTES);
     }
 
@@ -250,11 +235,11 @@ mod tests {
             serde_json::from_str(&parts(&batch.request(address(), "q", &[(10, 20), (11, 21), (12, 22)])).1).unwrap()
         };
         let created = &body(Batch::Create(&|_| r#","max_attempts":1"#.to_owned()))["tasks"];
-        assert_eq!((created.as_array().unwrap().len(), &created[2]["id"]), (3, &task_id(12).into()));
+        assert_eq!((created.as_array().unwrap().len(), &created[2]["id"]), (3, &TASKS.id(12).into()));
         assert_eq!((&created[2]["args"]["group"], &created[0]["max_attempts"]), (&2.into(), &1.into()));
-        assert_eq!(body(Batch::Claim)["run_ids"][1], run_id(21));
+        assert_eq!(body(Batch::Claim)["run_ids"][1], RUNS.id(21));
         let report = &body(Batch::Complete)["reports"][1];
-        let expected = (&task_id(11).into(), &run_id(21).into(), &"complete".into());
+        let expected = (&TASKS.id(11).into(), &RUNS.id(21).into(), &"complete".into());
         assert_eq!((&report["task_id"], &report["run_id"], &report["action"]), expected);
         assert_eq!(body(Batch::Fail)["reports"][0]["error"]["type"], "ValueError");
     }

@@ -5,25 +5,26 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use taskqueue_test_postgres::{Database, patient};
 use tempfile::TempDir;
-use tokio::task::JoinSet;
 
+use crate::Result;
 use crate::client::{Client, Endpoint, trusting};
-use crate::failure::{Failure, Result};
 use crate::figures::progress;
-use crate::numbered_ids::{Numbers, task_id};
-use crate::request::{self, Batch, OTHER, Operation, QUEUE, Requests, tasks};
+use crate::numbered_ids::{Numbers, TASKS};
+use crate::request::{Batch, OTHER, Operation, QUEUE, tasks};
 use crate::usage::Usage;
 
 /// As many items as a batch may have.
 const BATCH: u64 = 1_000;
-/// Connections that keep a server busy which has no batches.
-const CONNECTIONS: u64 = 64;
+/// Connections that keep a server busy, with batches and with single requests.
+const CONNECTIONS: usize = 4;
+const CONNECTIONS_WITHOUT_BATCHES: usize = 64;
 /// How many tasks are created at a time before they are claimed and completed.
 const CHUNK: u64 = 100_000;
 /// How long a chain is: as long as the stages of a long experiment.
@@ -43,26 +44,27 @@ impl Drop for Process {
     }
 }
 
-/// Where a server keeps what it has; removed after the server has ended.
+/// Where a server keeps what it has; removed after the last server on it has ended.
+#[derive(Clone)]
 pub(crate) enum Storage {
-    Folder(TempDir),
+    Folder(Rc<TempDir>),
     Postgres(Rc<Database>),
 }
 
-/// The numbers of tasks that are in a server before something is measured.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Prepared {
-    pub(crate) finished: u64,
+/// What is in a server before something is measured; so many tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pile {
+    Finished(u64),
     /// Failed for good.
-    pub(crate) failed: u64,
-    pub(crate) delayed: u64,
+    Failed(u64),
+    Delayed(u64),
     /// Each but the first of ten waits for another.
-    pub(crate) chained: u64,
-    pub(crate) pending: u64,
-    /// Queues over which the pending ones are spread; 0 for the one of the load.
-    pub(crate) queues: u64,
-    /// Finished tasks are deleted after a second.
-    pub(crate) retention: bool,
+    Chained(u64),
+    Pending(u64),
+    /// Pending, spread over so many queues of their own.
+    Spread(u64, u64),
+    /// None, but finished tasks are deleted after a second.
+    Retention,
 }
 
 pub(crate) struct Server {
@@ -73,22 +75,15 @@ pub(crate) struct Server {
     /// Pending tasks that cannot be claimed.
     waiting: u64,
     process: Process,
-    /// Kept open, so that the server never writes into a closed pipe.
-    _stdout: BufReader<ChildStdout>,
     binary: PathBuf,
     storage: Option<Storage>,
 }
 
 impl Server {
     /// Starts the server that is measured, with the queues of all scenarios; it may be told how much memory it may use.
-    pub(crate) async fn start(
-        binary: &Path,
-        storage: Storage,
-        more: &[&str],
-        memory_bytes: Option<u64>,
-    ) -> Result<Self> {
+    pub(crate) async fn start(binary: &Path, storage: Storage, more: &[&str], memory: Option<u64>) -> Result<Self> {
         let mut command = Command::new(binary);
-        if let Some(bytes) = memory_bytes {
+        if let Some(bytes) = memory {
             command = Command::new("prlimit");
             command.arg(format!("--rss={bytes}")).arg("--").arg(binary);
         }
@@ -98,9 +93,8 @@ impl Server {
             Storage::Postgres(database) => command.arg("--database").arg(patient(&database.url())),
         };
         command.args(["--queue", QUEUE, "--queue", OTHER]);
-        let mut server = Self::spawn(command, Some(storage)).await?;
-        server.binary = binary.to_owned();
-        Ok(server)
+        let server = Self::spawn(command, Some(storage)).await?;
+        Ok(Self { binary: binary.to_owned(), ..server })
     }
 
     /// Starts this program again as the reference.
@@ -112,27 +106,29 @@ impl Server {
 
     async fn spawn(mut command: Command, storage: Option<Storage>) -> Result<Self> {
         let begin = Instant::now();
-        let refused = |why: &str| Failure::new(format!("{command:?} {why}"));
-        let failed = refused("does not say where it listens; see its log lines above");
-        let started = refused("cannot be started");
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut process = Process(spawned.map_err(|error| started.of(&error.to_string()))?);
-        let Some(stdout) = process.0.stdout.take() else { return Err(failed) };
-        let (mut stdout, mut line) = (BufReader::new(stdout), String::new());
-        stdout.read_line(&mut line)?;
-        let Some((scheme, address)) = line.trim().split_once("://") else { return Err(failed) };
-        let Ok(address) = address.parse() else { return Err(failed) };
+        let mut process = Process(spawned.map_err(|error| format!("{command:?} cannot be started: {error}"))?);
+        let mut line = String::new();
+        if let Some(stdout) = &mut process.0.stdout {
+            BufReader::new(stdout).read_line(&mut line)?;
+        }
+        let silent = || format!("{command:?} does not say where it listens; see its log lines above");
+        let (scheme, address) = line.trim().split_once("://").ok_or_else(silent)?;
         let tls = match (&storage, scheme) {
             (Some(Storage::Folder(folder)), "https") => Some(trusting(&folder.path().join("bench.db.tls/cert.pem"))?),
             _ => None,
         };
-        let endpoint = Endpoint { address, tls };
+        let endpoint = Endpoint { address: address.parse()?, tls };
         while Client::connect(&endpoint).await?.get("/health").await.is_err() {
             tokio::task::yield_now().await;
         }
-        let (numbers, healthy_after) = (Rc::default(), begin.elapsed());
-        let (binary, waiting) = (PathBuf::new(), 0);
-        Ok(Self { endpoint, numbers, healthy_after, waiting, process, _stdout: stdout, binary, storage })
+        Ok(Self { healthy_after: begin.elapsed(), storage, ..Self::of(process, endpoint) })
+    }
+
+    /// A process that listens there already.
+    pub(crate) fn of(process: Process, endpoint: Endpoint) -> Self {
+        let (numbers, healthy_after, binary) = (Rc::default(), Duration::ZERO, PathBuf::new());
+        Self { endpoint, numbers, healthy_after, waiting: 0, process, binary, storage: None }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -155,67 +151,47 @@ impl Server {
     pub(crate) async fn restart(mut self) -> Result<Self> {
         Command::new("kill").arg(self.pid().to_string()).status()?;
         self.process.0.wait()?;
-        let Some(storage) = self.storage.take() else { return Err(Failure::new("nothing was stored".to_owned())) };
-        let (numbers, waiting) = (self.numbers.clone(), self.waiting);
-        Ok(Self { numbers, waiting, ..Self::start(&self.binary, storage, &[], None).await? })
+        self.another().await
     }
 
-    /// Starts another one on the same PostgreSQL database.
+    /// Starts another one on the same database. Only PostgreSQL serves two at a time.
     pub(crate) async fn another(&self) -> Result<Self> {
-        match &self.storage {
-            Some(Storage::Postgres(database)) => {
-                let (storage, numbers) = (Storage::Postgres(database.clone()), self.numbers.clone());
-                Ok(Self { numbers, ..Self::start(&self.binary, storage, &[], None).await? })
-            }
-            _ => Err(Failure::new("only PostgreSQL serves two servers".to_owned())),
-        }
+        let storage = self.storage.clone().ok_or("nothing was stored")?;
+        let (numbers, waiting) = (self.numbers.clone(), self.waiting);
+        Ok(Self { numbers, waiting, ..Self::start(&self.binary, storage, &[], None).await? })
     }
 
     pub(crate) async fn client(&self) -> Result<Client> {
         Ok(Client::connect(&self.endpoint).await?)
     }
 
-    pub(crate) fn requests(&self, queue: &str) -> Requests {
-        Requests::new(self.endpoint.address, queue)
-    }
-
     /// How many tasks of the load's queue have this status.
     pub(crate) async fn count(&self, status: &str) -> Result<u64> {
-        let mut client = self.client().await?;
-        let answer = client.get(&tasks(QUEUE, &format!("/count?status={status}"))).await?;
-        answer.number("count").ok_or_else(|| Failure::new(answer.text().into_owned()))
+        let answer = self.client().await?.get(&tasks(QUEUE, &format!("/count?status={status}"))).await?;
+        Ok(answer.json()["count"].as_u64().ok_or_else(|| answer.excerpt())?)
     }
 
-    /// Creates so many tasks with these members; their numbers. One by one if the server has no batches.
+    /// Creates so many tasks with these members; their numbers. One by one, and without these members, if the server has no batches.
     pub(crate) async fn create(&self, queue: &str, count: u64, more: &dyn Fn(u64) -> String) -> Result<Range<u64>> {
         let first = self.numbers.tasks_so_far();
         let end = first + count;
-        let capabilities = request::get(self.endpoint.address, "/api/v2/capabilities");
-        if count > 0 && !self.client().await?.send(&capabilities).await?.text().contains("\"batch\"") {
-            let mut connections = JoinSet::new();
-            for _ in 0..CONNECTIONS {
-                let (numbers, mut client, mut requests) =
-                    (self.numbers.clone(), self.client().await?, self.requests(queue));
-                connections.spawn_local(async move {
-                    while numbers.tasks_so_far() < end {
-                        client.operate(&mut requests, Operation::Create, (numbers.next_task(), 0)).await?;
-                    }
-                    Ok::<_, Failure>(())
-                });
-            }
-            while let Some(ended) = connections.join_next().await {
-                ended??;
-            }
-        }
-        let create = || async {
+        // One that is too old to say what it can do has none.
+        let capabilities = self.client().await?.get("/api/v2/capabilities").await;
+        let has_batches = capabilities.is_ok_and(|answer| answer.text().contains("\"batch\""));
+        let create = async || -> Result<()> {
             let mut client = self.client().await?;
             while let left @ 1.. = end.saturating_sub(self.numbers.tasks_so_far()) {
+                if !has_batches {
+                    client.operate(Operation::Create, queue, (self.numbers.next_task(), 0)).await?;
+                    continue;
+                }
                 let items: Vec<(u64, u64)> = (0..left.min(BATCH)).map(|_| (self.numbers.next_task(), 0)).collect();
                 client.batch(Batch::Create(more), queue, &items).await?;
             }
-            Ok::<_, Failure>(())
+            Ok(())
         };
-        tokio::try_join!(create(), create(), create(), create())?;
+        let connections = if has_batches { CONNECTIONS } else { CONNECTIONS_WITHOUT_BATCHES };
+        try_join_all((0..connections).map(|_| create())).await?;
         Ok(first..end)
     }
 
@@ -226,18 +202,18 @@ impl Server {
 
     /// Claims and completes, or fails, until nothing is pending.
     async fn end_all(&self, end: Batch<'static>) -> Result<()> {
-        let end_all = || async {
+        let end_all = async || -> Result<()> {
             let mut client = self.client().await?;
             loop {
                 let runs: Vec<(u64, u64)> = (0..BATCH).map(|_| (0, self.numbers.next_run())).collect();
                 let (claimed, _) = client.batch(Batch::Claim, QUEUE, &runs).await?;
                 if claimed.is_empty() {
-                    return Ok::<_, Failure>(());
+                    return Ok(());
                 }
                 client.batch(end, QUEUE, &claimed).await?;
             }
         };
-        tokio::try_join!(end_all(), end_all(), end_all(), end_all()).map(drop)
+        try_join_all((0..CONNECTIONS).map(|_| end_all())).await.map(drop)
     }
 
     /// Creates as many tasks as are missing until so many can be claimed.
@@ -246,40 +222,53 @@ impl Server {
         self.fill(missing).await.map(drop)
     }
 
-    /// Stores all of it; the numbers of the tasks that are pending.
-    pub(crate) async fn prepare(&mut self, prepared: &Prepared) -> Result<Range<u64>> {
-        let Prepared { finished, failed, delayed, chained, pending, queues, retention } = *prepared;
-        for done in (0..finished).step_by(CHUNK as usize) {
-            progress(&format!("{done} of {finished} finished"));
-            self.fill(CHUNK.min(finished - done)).await?;
-            self.end_all(Batch::Complete).await?;
+    /// Stores so much of all of it; the numbers of the tasks that are pending.
+    pub(crate) async fn prepare(&mut self, piles: &[Pile], scale: f64) -> Result<Range<u64>> {
+        let scaled = |count: u64| (count as f64 * scale).ceil() as u64;
+        let mut pending = 0..0;
+        for pile in piles {
+            progress(&format!("preparing {pile:?}"));
+            match *pile {
+                Pile::Finished(count) => {
+                    for done in (0..scaled(count)).step_by(CHUNK as usize) {
+                        progress(&format!("{done} finished"));
+                        self.fill(CHUNK.min(scaled(count) - done)).await?;
+                        self.end_all(Batch::Complete).await?;
+                    }
+                }
+                Pile::Failed(count) => {
+                    self.create(QUEUE, scaled(count), &|_| r#","max_attempts":1"#.to_owned()).await?;
+                    self.end_all(Batch::Fail).await?;
+                }
+                Pile::Delayed(count) => {
+                    self.waiting += scaled(count);
+                    self.create(QUEUE, scaled(count), &|_| FAR.to_owned()).await?;
+                }
+                Pile::Chained(count) => {
+                    self.waiting += scaled(count);
+                    let first = self.numbers.tasks_so_far();
+                    let link = move |number: u64| match (number - first).is_multiple_of(CHAIN) {
+                        true => FAR.to_owned(),
+                        false => format!(r#","dependencies":["{}"]"#, TASKS.id(number - 1)),
+                    };
+                    self.create(QUEUE, scaled(count), &link).await?;
+                }
+                Pile::Pending(count) => pending = self.fill(scaled(count)).await?,
+                Pile::Spread(count, queues) => {
+                    for number in 0..scaled(queues) {
+                        let queue = format!("bench-{number}");
+                        self.client().await?.call("PUT", &format!("/api/v2/queues/{queue}"), "").await?;
+                        self.create(&queue, count / queues, &|_| String::new()).await?;
+                    }
+                }
+                Pile::Retention => {
+                    let (path, body) =
+                        (format!("/api/v2/queues/{QUEUE}/settings"), r#"{"retention":{"succeeded_seconds":1}}"#);
+                    self.client().await?.call("PATCH", &path, body).await?;
+                }
+            }
         }
-        if failed > 0 {
-            self.create(QUEUE, failed, &|_| r#","max_attempts":1"#.to_owned()).await?;
-            self.end_all(Batch::Fail).await?;
-        }
-        self.create(QUEUE, delayed, &|_| FAR.to_owned()).await?;
-        let first = self.numbers.tasks_so_far();
-        let link = move |number: u64| match (number - first).is_multiple_of(CHAIN) {
-            true => FAR.to_owned(),
-            false => format!(r#","dependencies":["{}"]"#, task_id(number - 1)),
-        };
-        self.create(QUEUE, chained, &link).await?;
-        self.waiting = delayed + chained;
-        let mut client = self.client().await?;
-        if retention {
-            let path = format!("/api/v2/queues/{QUEUE}/settings");
-            client.call("PATCH", &path, r#"{"retention":{"succeeded_seconds":1}}"#).await?;
-        }
-        for number in 0..queues {
-            let queue = format!("bench-{number}");
-            client.call("PUT", &format!("/api/v2/queues/{queue}"), "").await?;
-            self.create(&queue, pending / queues, &|_| String::new()).await?;
-        }
-        if queues == 0 && pending > CHUNK {
-            progress(&format!("{pending} pending"));
-        }
-        self.fill(if queues == 0 { pending } else { 0 }).await
+        Ok(pending)
     }
 }
 
@@ -287,5 +276,5 @@ impl Server {
 pub(crate) fn scratch(parent: &Path) -> Result<TempDir> {
     fs::create_dir_all(parent)
         .and_then(|()| tempfile::Builder::new().prefix("taskqueue-bench-").tempdir_in(parent))
-        .map_err(|error| Failure::from(error).of(&parent.display().to_string()))
+        .map_err(|error| format!("{}: {error}", parent.display()).into())
 }

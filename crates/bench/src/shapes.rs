@@ -20,7 +20,6 @@ mod world;
 use std::path::Path;
 use std::rc::Rc;
 
-use serde_json::Value;
 use taskqueue_test_postgres::Cluster;
 use tokio::runtime::Builder;
 
@@ -29,13 +28,12 @@ use self::fields::Size;
 use self::least::Least;
 use self::operations::OPERATIONS;
 use self::pages::PAGES;
-use self::probes::{Limits, Probed, Probes, longest, p99};
+use self::probes::{OF_ALL, Probed, Probes};
 use self::shape::Shape;
-use self::world::{Client, stored};
+use self::world::{Preparer, stored};
+use crate::Result;
 use crate::bench::Bench;
-use crate::failure::{Failure, Result};
-use crate::figures::progress;
-use crate::measures::Found;
+use crate::figures::{Found, progress};
 use crate::server::{Server, Storage, scratch};
 
 /// How many clients send a shape at the same time.
@@ -57,12 +55,10 @@ pub(crate) async fn run(bench: &Bench, engine: Engine, found: &mut Found<'_>) ->
     if rows.is_empty() {
         return Ok(());
     }
+    let most = |of: fn(&Measured) -> f64| rows.iter().map(of).fold(0.0, f64::max);
     found.add("shapes", rows.len() as f64);
-    found.add(
-        "slowest answer alone or first of many, s",
-        rows.iter().map(|row| row.slowest.as_secs_f64()).fold(0.0, f64::max),
-    );
-    found.add("highest memory, MiB", rows.iter().map(|row| (row.peak_bytes >> 20) as f64).fold(0.0, f64::max));
+    found.add("slowest answer alone or first of many, s", most(|row| row.slowest.as_secs_f64()));
+    found.add("highest memory, MiB", most(|row| (row.peak_bytes >> 20) as f64));
     found.add("shapes that break C1, C2, C3 or C5", rows.iter().filter(|row| !row.misses.is_empty()).count() as f64);
     Ok(())
 }
@@ -82,61 +78,62 @@ fn send_all(engine: Engine, binary: &Path, folder: &Path, size: Size, only: &str
     let start = || {
         let storage = match &cluster {
             Some(cluster) => Storage::Postgres(Rc::new(cluster.database())),
-            None => Storage::Folder(scratch(folder)?),
+            None => Storage::Folder(Rc::new(scratch(folder)?)),
         };
         runtime.block_on(Server::start(binary, storage, &[], Some(attack::MEMORY_BYTES)))
     };
     let (server, idle) = (start()?, start()?);
-    let mut client = Client::new(server.endpoint.address, size)?;
-    check_list(&mut client, size)?;
-    client.prepare_world()?;
+    let mut preparer = Preparer::new(server.endpoint.address, size)?;
+    check_list(&mut preparer, size)?;
+    preparer.prepare_world()?;
     let (probes, control) = (Probes::new(server.endpoint.address)?, Probes::new(idle.endpoint.address)?);
     let target = Target { server: &server, probes: &probes, control: &control, size };
-    let (mut rows, mut turn) = (Vec::<Measured>::new(), 0);
+    let (mut rows, mut all, mut all_idle) = (Vec::<Measured>::new(), Probed::default(), Probed::default());
     let name = |shape: &Shape| format!("{engine:?} {}", shape.name()).to_lowercase();
     for shape in OPERATIONS.iter().chain(PAGES).filter(|shape| name(shape).contains(&only.to_lowercase())) {
         for clients in [1, CROWD] {
-            turn += 1;
-            let mut measured =
-                measure(&target, shape, turn, clients).unwrap_or_else(|failure| Measured::failed(&failure));
+            let measured = measure(&target, shape, rows.len() + 1, clients);
+            let (mut measured, [probed, idle]) = measured.unwrap_or_else(|error| {
+                (Measured { misses: vec![error.to_string()], ..Measured::default() }, Default::default())
+            });
             let name = format!("{engine:?}, {}, {clients} at once", shape.name());
             measured.misses.iter_mut().for_each(|miss| *miss = format!("{name}: {miss}"));
             if size == Size::Full {
-                progress(&format!("{name}: {}", told(&measured)));
+                progress(&format!("{name}: {}", told(&measured, &probed)));
                 measured.misses.iter().for_each(|miss| progress(miss));
             }
+            all.add(&probed);
+            all_idle.add(&idle);
             rows.push(measured);
         }
     }
-    let all = Probed::merged(rows.iter().map(|row| &row.probed));
-    let all_idle = Probed::merged(rows.iter().map(|row| &row.idle));
     if let Some(last) = rows.last_mut() {
-        last.misses
-            .extend(all.misses(&all_idle, Limits::All).iter().map(|miss| format!("{engine:?}, all shapes: {miss}")));
+        let misses = all.misses(&all_idle, OF_ALL).into_iter();
+        last.misses.extend(misses.map(|miss| format!("{engine:?}, all shapes: {miss}")));
         last.misses.extend(attack::still_busy(&server));
     }
     Ok(rows)
 }
 
 /// Tells in a line what one shape did.
-fn told(measured: &Measured) -> String {
-    let Measured { answers, slowest, probed, peak_bytes, .. } = measured;
+fn told(measured: &Measured, probed: &Probed) -> String {
+    let Measured { answers, slowest, peak_bytes, .. } = measured;
     let answers: Vec<String> = answers.iter().map(|(answer, count)| format!("{count}x {answer}")).collect();
-    let [slowest, health, heartbeat, write] =
-        [*slowest, p99(&probed.health), p99(&probed.heartbeats), longest(&probed.writes)].map(|time| time.as_millis());
     format!(
-        "{}; slowest {slowest} ms; health p99 {health}, heartbeat p99 {heartbeat}, write max {write} ms, {} busy; {} MiB",
+        "{}; slowest {} ms; health p99 {:.0}, heartbeat p99 {:.0}, write max {:.0} ms, {} busy; {} MiB",
         answers.join(", "),
+        slowest.as_millis(),
+        probed.health.millis(0.99),
+        probed.heartbeats.millis(0.99),
+        probed.writes.millis(1.0),
         probed.refused.len(),
         peak_bytes >> 20
     )
 }
 
 /// Fails for whatever the list of shapes lacks.
-fn check_list(client: &mut Client, size: Size) -> Result<()> {
-    let document: Value = serde_json::from_slice(&client.get("/openapi.json")?.body)
-        .map_err(|error| Failure::new(format!("/openapi.json: {error}")))?;
-    let mut lacking = coverage::differences(&document);
+fn check_list(preparer: &mut Preparer, size: Size) -> Result<()> {
+    let mut lacking = coverage::differences(&preparer.get("/openapi.json")?.json());
     let place = fields::Place { cursor: Some(String::new()), ..stored(shape::World::Large, size) };
     for shape in OPERATIONS.iter().chain(PAGES) {
         if shape.is_read_of_stored() && shape.least == Least::Anything {
@@ -149,9 +146,9 @@ fn check_list(client: &mut Client, size: Size) -> Result<()> {
     }
     match lacking.is_empty() {
         true => Ok(()),
-        false => Err(Failure::new(format!(
-            "the list of request shapes is not that of the server (see CONTRIBUTING.md):\n{}",
-            lacking.join("\n")
-        ))),
+        false => {
+            let begin = "the list of request shapes is not that of the server (see CONTRIBUTING.md):";
+            Err(format!("{begin}\n{}", lacking.join("\n")).into())
+        }
     }
 }

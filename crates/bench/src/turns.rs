@@ -11,15 +11,14 @@ use std::time::{Duration, Instant};
 use taskqueue_test_postgres::{Database, program};
 use tokio::time::sleep;
 
+use crate::Result;
 use crate::bench::{Bench, On};
 use crate::beside::{Beside, Others};
-use crate::failure::{Failure, Result};
-use crate::figures::{Latencies, Report, mebibytes, median, progress};
+use crate::figures::{Found, Latencies, median, progress};
 use crate::load::{Load, Measured, WARM_UP};
 use crate::perf::Perf;
-use crate::request::{OTHER, Operation, QUEUE};
-use crate::scenarios::Scenario;
-use crate::server::{Prepared, Server};
+use crate::request::{OTHER, Operation, PAIRS, QUEUE};
+use crate::server::{Pile, Server};
 
 /// Pairs per second for which tasks are prepared before the first turn shows how many there are, single and by batches.
 const EXPECTED_PAIRS: [f64; 2] = [40_000.0, 80_000.0];
@@ -37,12 +36,10 @@ pub(crate) const HEADING: &[&str] = &[
 /// One of those who take turns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Side {
-    /// The HTTP stack of the server without the server.
-    Reference,
     /// PostgreSQL's own benchmark, on the cluster of the servers. A transaction counts as a whole cycle.
     Pgbench,
     /// A server; what it has beside what all sides have.
-    Server(&'static str, On, Prepared, Beside),
+    Server(&'static str, On, &'static [Pile], Beside),
 }
 
 /// The requests of each connection, and over how many they are sent.
@@ -59,7 +56,6 @@ pub(crate) struct Sending {
 }
 
 enum Kind {
-    Reference(Server),
     Pgbench(Database),
     Server(Server, Option<Others>),
 }
@@ -71,26 +67,26 @@ struct Subject {
     known: Range<u64>,
     expected_pairs: f64,
     turns: Vec<Measured>,
-    /// Syncs of the disk at that moment; then what a turn with `perf` found.
-    syncs_per_second: Option<f64>,
-    items_per_sync: Option<f64>,
-    rust_share: Option<f64>,
+    /// Syncs of the disk per second at that moment; then what a turn with `perf` found; NaN where there is none.
+    syncs_per_second: f64,
+    items_per_sync: f64,
+    rust_share: f64,
     /// Of those beside the load.
     figures_beside: Vec<(&'static str, f64)>,
 }
 
 /// Lets all sides take turns, at each number of connections.
-pub(crate) async fn run(bench: &Bench, scenario: &Scenario, sending: Sending, report: &mut Report) -> Result<()> {
+pub(crate) async fn run(bench: &Bench, prepared: &[Pile], sending: Sending, found: &mut Found<'_>) -> Result<()> {
     let wanted = if bench.args.connections.is_empty() { sending.connections } else { &bench.args.connections };
     for connections in wanted.iter().map(|count| usize::from(*count)) {
-        let mut subjects = Vec::new();
+        let (name, mut subjects) = (found.scenario, Vec::new());
         for side in sending.sides {
-            progress(&format!("{}: {connections} connections, preparing {side:?}", scenario.name));
-            subjects.push(Subject::start(bench, scenario, sending, *side).await?);
+            progress(&format!("{name}: {connections} connections, preparing {side:?}"));
+            subjects.push(Subject::start(bench, prepared, sending, *side).await?);
         }
         let (rounds, seconds) = (bench.args.rounds.unwrap_or(sending.turns.0), bench.seconds(sending.turns.1));
         for round in 0..rounds as usize {
-            progress(&format!("{}: {connections} connections, round {} of {rounds}", scenario.name, round + 1));
+            progress(&format!("{name}: {connections} connections, round {} of {rounds}", round + 1));
             for place in 0..subjects.len() {
                 let place = (place + round) % subjects.len();
                 subjects[place].fill(seconds).await?;
@@ -104,26 +100,26 @@ pub(crate) async fn run(bench: &Bench, scenario: &Scenario, sending: Sending, re
                 subject.figures_beside = others.take().map(Others::end).transpose()?.unwrap_or_default();
             }
         }
-        show(scenario, connections, &subjects, bench, report);
+        show(connections, &subjects, bench.args.baseline.is_some(), found);
     }
     Ok(())
 }
 
 impl Subject {
-    async fn start(bench: &Bench, scenario: &Scenario, sending: Sending, side: Side) -> Result<Self> {
-        let (mut known, mut syncs_per_second) = (0..0, None);
+    async fn start(bench: &Bench, prepared: &[Pile], sending: Sending, side: Side) -> Result<Self> {
+        let (mut known, mut syncs_per_second) = (0..0, f64::NAN);
         let kind = match side {
-            Side::Reference => Kind::Reference(Server::reference().await?),
             Side::Pgbench => {
                 let database = bench.cluster().database();
                 pgbench(&database, &["-i", "-q", "-s", "10"])?;
                 Kind::Pgbench(database)
             }
-            Side::Server(_, on, prepared, beside) => {
+            Side::Server(_, On::Reference, ..) => Kind::Server(bench.start(On::Reference).await?, None),
+            Side::Server(_, on, piles, beside) => {
                 let mut server = bench.start(on).await?;
-                known = server.prepare(&bench.prepared(&scenario.prepared)).await?;
-                server.prepare(&bench.prepared(&prepared)).await?;
-                syncs_per_second = server.folder().map(syncs).transpose()?;
+                known = server.prepare(prepared, bench.args.scale).await?;
+                server.prepare(piles, bench.args.scale).await?;
+                syncs_per_second = server.folder().map(syncs).transpose()?.unwrap_or(f64::NAN);
                 let others = Others::start(beside, bench, &server).await?;
                 Kind::Server(server, others)
             }
@@ -136,33 +132,27 @@ impl Subject {
             expected_pairs: EXPECTED_PAIRS[usize::from(sending.batch > 1)],
             turns: Vec::new(),
             syncs_per_second,
-            items_per_sync: None,
-            rust_share: None,
+            items_per_sync: f64::NAN,
+            rust_share: f64::NAN,
             figures_beside: Vec::new(),
         })
     }
 
-    /// Returns true if each turn takes tasks away.
-    fn drains(&self) -> bool {
-        *self.sending.cycle == [Operation::Claim, Operation::Complete]
-    }
-
-    /// Creates what the next turn may take.
+    /// Creates what the next turn may take, if it takes tasks away.
     async fn fill(&self, seconds: f64) -> Result<()> {
-        match &self.kind {
-            Kind::Server(server, _) if self.drains() => {
+        match (&self.kind, self.side) {
+            (Kind::Pgbench(_), _) | (_, Side::Server(_, On::Reference, ..)) => Ok(()),
+            _ if self.sending.cycle != PAIRS => Ok(()),
+            (Kind::Server(server, _), _) => {
                 server.top_up((self.expected_pairs * (WARM_UP.as_secs_f64() + seconds)) as u64).await
             }
-            _ => Ok(()),
         }
     }
 
     async fn turn(&mut self, connections: usize, seconds: f64) -> Result<Measured> {
         let Sending { cycle, batch, rate, .. } = self.sending;
-        let (server, batch) = match &self.kind {
-            // It knows no batches: it is asked the same by single requests.
-            Kind::Reference(server) => (server, 1),
-            Kind::Server(server, _) => (server, batch),
+        let (server, others) = match &self.kind {
+            Kind::Server(server, others) => (server, others),
             Kind::Pgbench(database) => {
                 let (clients, length) = (connections.to_string(), seconds.ceil().to_string());
                 let threads = if connections == 1 { "1" } else { "2" };
@@ -171,27 +161,24 @@ impl Subject {
                 return Ok(Measured { items: (rate * requests * seconds) as u64, seconds, ..Measured::default() });
             }
         };
-        let load = Load {
-            queue: if *cycle == [Operation::Poll] { OTHER } else { QUEUE },
-            batch,
-            rate: rate.map(|rate| rate * connections as f64),
-            known: self.known.clone(),
-            ..Load::new(server, cycle, connections, seconds)
-        };
-        if let Kind::Server(_, Some(others)) = &self.kind {
+        let Side::Server(_, on, piles, _) = self.side else { return Err("pgbench has no server".into()) };
+        // The reference knows no batches: it is asked the same by single requests.
+        let batch = if on == On::Reference { 1 } else { batch };
+        let queue = if *cycle == [Operation::Poll] { OTHER } else { QUEUE };
+        let load =
+            Load { queue, batch, rate, known: self.known.clone(), ..Load::new(server, cycle, connections, seconds) };
+        if let Some(others) = others {
             others.begin().await;
         }
         let measured = load.run().await?;
-        if let Kind::Server(_, Some(others)) = &self.kind {
+        if let Some(others) = others {
             others.pause().await?;
         }
-        if let Side::Server(_, _, Prepared { retention: true, .. }, _) = self.side {
-            // What is deleted now is no burden on the turns of others.
-            while server.count("succeeded").await? > 0 {
-                sleep(DELETING).await;
-            }
+        // What is deleted now is no burden on the turns of others.
+        while piles.contains(&Pile::Retention) && server.count("succeeded").await? > 0 {
+            sleep(DELETING).await;
         }
-        if self.drains() {
+        if cycle == PAIRS {
             self.expected_pairs = measured.rate() * HEADROOM / if batch > 1 { 1.0 } else { 2.0 };
         }
         Ok(measured)
@@ -201,13 +188,14 @@ impl Subject {
     /// this turn is used.
     async fn sample(&mut self, connections: usize, seconds: f64) -> Result<()> {
         let Kind::Server(server, _) = &self.kind else { return Ok(()) };
-        let (Some(folder), Side::Reference) = (server.folder(), self.sending.sides[0]) else { return Ok(()) };
+        let Side::Server(_, On::Reference, ..) = self.sending.sides[0] else { return Ok(()) };
+        let Some(folder) = server.folder() else { return Ok(()) };
         self.fill(seconds).await?;
         let (syncs, samples) = (Perf::count_syncs(server.pid(), folder), Perf::sample(server.pid(), folder));
         let measured = self.turn(connections, seconds).await?.without_errors()?;
         let syncs = syncs.and_then(Perf::syncs).filter(|syncs| *syncs > 0);
-        self.items_per_sync = syncs.map(|syncs| measured.answered as f64 / syncs as f64);
-        self.rust_share = samples.and_then(Perf::share_of_ours);
+        self.items_per_sync = syncs.map_or(f64::NAN, |syncs| measured.answered as f64 / syncs as f64);
+        self.rust_share = samples.and_then(Perf::share_of_ours).unwrap_or(f64::NAN);
         Ok(())
     }
 
@@ -219,76 +207,68 @@ impl Subject {
     fn over(&self, first: &Self, of: impl Fn(&Measured) -> f64) -> f64 {
         median(self.turns.iter().zip(&first.turns).map(|(ours, first)| of(ours) / of(first)))
     }
-
-    fn merged(&self, of: impl Fn(&Measured) -> &Latencies) -> Latencies {
-        let mut all = Latencies::default();
-        self.turns.iter().for_each(|turn| all.merge(of(turn)));
-        all
-    }
 }
 
 impl Side {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Reference => "reference",
             Self::Pgbench => "pgbench -N",
             Self::Server(name, ..) => name,
         }
     }
 }
 
-fn show(scenario: &Scenario, connections: usize, subjects: &[Subject], bench: &Bench, report: &mut Report) {
-    let first = &subjects[0];
-    let is_compared = bench.args.baseline.is_some();
-    let label = format!("{} {connections}", scenario.name);
-    let goals = bench.goals(scenario);
+fn show(connections: usize, subjects: &[Subject], is_compared: bool, found: &mut Found<'_>) {
+    let (first, goals, report) = (&subjects[0], found.goals, &mut *found.report);
+    let label = format!("{} {connections}", found.scenario);
     for subject in subjects {
+        let side = subject.side.name();
         let (ratio, cpu_ratio) = (subject.over(first, Measured::rate), subject.over(first, Measured::cpu_micros));
-        let latency = subject.merged(|turn| &turn.latency);
-        let storage = subject.median(|turn| turn.storage_seconds * 1e6 / turn.items as f64);
-        let claims = subject.merged(|turn| &turn.claims);
-        let mut row = vec![scenario.name.to_owned(), subject.side.name().to_owned(), connections.to_string()];
-        let mut cell = |digits: usize, value: f64| {
-            row.push(if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() });
-        };
-        cell(0, subject.median(Measured::rate));
-        cell(3, ratio);
-        [0.5, 0.9, 0.99, 0.999, 1.0].into_iter().for_each(|share| cell(3, latency.millis(share)));
-        cell(1, subject.median(Measured::cpu_micros));
-        cell(3, cpu_ratio);
-        cell(1, storage);
-        cell(2, subject.rust_share.unwrap_or(f64::NAN));
-        cell(1, subject.items_per_sync.unwrap_or(f64::NAN));
-        cell(0, subject.median(|turn| turn.body_bytes as f64 / turn.items as f64));
-        cell(0, mebibytes(subject.turns.iter().map(|turn| turn.rss_bytes).max().unwrap_or(0)));
-        cell(0, subject.syncs_per_second.unwrap_or(f64::NAN));
-        report.turns.rows.push(row);
-        let core_share = subject.median(|turn| turn.cpu_seconds / turn.seconds);
-        let mut judge = |figure: &str, measured: f64| {
-            let name =
-                if is_compared { figure.to_owned() } else { format!("{connections} {} {figure}", subject.side.name()) };
+        let latency = Latencies::merged(subject.turns.iter().map(|turn| &turn.latency));
+        let claims = Latencies::merged(subject.turns.iter().map(|turn| &turn.claims));
+        let shown = [
+            (0, subject.median(Measured::rate)),
+            (3, ratio),
+            (3, latency.millis(0.5)),
+            (3, latency.millis(0.9)),
+            (3, latency.millis(0.99)),
+            (3, latency.millis(0.999)),
+            (3, latency.millis(1.0)),
+            (1, subject.median(Measured::cpu_micros)),
+            (3, cpu_ratio),
+            (1, subject.median(|turn| turn.usage.storage_seconds * 1e6 / turn.items as f64)),
+            (2, subject.rust_share),
+            (1, subject.items_per_sync),
+            (0, subject.median(|turn| turn.body_bytes as f64 / turn.items as f64)),
+            (0, subject.turns.iter().map(|turn| turn.usage.rss_mebibytes()).fold(0.0, f64::max)),
+            (0, subject.syncs_per_second),
+        ];
+        let cell =
+            |(digits, value): (usize, f64)| if value.is_finite() { format!("{value:.digits$}") } else { "-".into() };
+        let names = [found.scenario.to_owned(), side.to_owned(), connections.to_string()];
+        report.turns.rows.push(names.into_iter().chain(shown.map(cell)).collect());
+        let judged = [
+            // A rate that is given shows nothing about the server.
+            ("ratio", ratio, subject.sending.rate.is_none()),
+            ("CPU ratio", cpu_ratio, true),
+            ("claim p99 over p50", claims.millis(0.99) / claims.millis(0.5), true),
+            ("share of a core", subject.median(|turn| turn.usage.cpu_seconds / turn.seconds), true),
+            ("items/sync", subject.items_per_sync, subject.items_per_sync.is_finite()),
+        ];
+        for (figure, measured, _) in judged.into_iter().filter(|(.., is_known)| *is_known) {
+            let name = if is_compared { figure.to_owned() } else { format!("{connections} {side} {figure}") };
             if goals.iter().any(|goal| goal.figure == name) && !std::ptr::eq(subject, first) {
                 report.add(&label, &name, measured, goals);
             }
-        };
-        // A rate that is given shows nothing about the server.
-        if subject.sending.rate.is_none() {
-            judge("ratio", ratio);
-        }
-        judge("CPU ratio", cpu_ratio);
-        judge("claim p99 over p50", claims.millis(0.99) / claims.millis(0.5));
-        judge("share of a core", core_share);
-        if let Some(items) = subject.items_per_sync {
-            judge("items/sync", items);
         }
         for (code, count) in subject.turns.iter().flat_map(|turn| &turn.errors) {
-            report.add(&label, &format!("{}, errors: {code}", subject.side.name()), *count as f64, &[]);
+            report.add(&label, &format!("{side}, errors: {code}"), *count as f64, &[]);
             report.faults[0] += count;
         }
         if let Kind::Server(server, _) = &subject.kind {
             report.faults[1] += server.numbers.double_claims();
-            subject.figures_beside.iter().for_each(|(figure, measured)| report.add(&label, figure, *measured, goals));
         }
+        subject.figures_beside.iter().for_each(|(figure, measured)| report.add(&label, figure, *measured, goals));
     }
 }
 
@@ -297,7 +277,7 @@ fn pgbench(database: &Database, arguments: &[&str]) -> Result<f64> {
     let output = Command::new(program("pgbench")).args(arguments).arg(database.url()).output()?;
     match output.status.success() {
         true => Ok(tps(&String::from_utf8_lossy(&output.stdout))),
-        false => Err(Failure::new(String::from_utf8_lossy(&output.stderr).into_owned())),
+        false => Err(String::from_utf8_lossy(&output.stderr).into()),
     }
 }
 

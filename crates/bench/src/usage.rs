@@ -10,7 +10,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub(crate) const STORAGE: [&str; 6] =
     ["writer", "reader", "short-reader", "long-reader", "checkpointer", "run-filters"];
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     /// User and system time of all its threads.
     pub(crate) cpu_seconds: f64,
@@ -35,6 +35,16 @@ impl Usage {
         }
         let cpu_seconds = f64::max(of_the_living, of_all);
         Ok(Self { cpu_seconds, storage_seconds, rss_bytes: status_bytes(pid, "VmRSS:")? })
+    }
+
+    /// What it used since then, and its memory now.
+    pub(crate) fn since(self, before: Self) -> Self {
+        let cpu_seconds = self.cpu_seconds - before.cpu_seconds;
+        Self { cpu_seconds, storage_seconds: self.storage_seconds - before.storage_seconds, ..self }
+    }
+
+    pub(crate) fn rss_mebibytes(self) -> f64 {
+        self.rss_bytes as f64 / f64::from(1 << 20)
     }
 }
 

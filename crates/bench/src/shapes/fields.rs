@@ -58,7 +58,17 @@ pub(super) struct Place<'p> {
     pub(super) cursor: Option<String>,
 }
 
-impl Place<'_> {
+impl<'p> Place<'p> {
+    /// Of nothing, by nobody.
+    pub(super) fn of(size: Size) -> Self {
+        Place { size, heavy: "", turn: 0, client: 0, item: 0, matching: 0, cursor: None }
+    }
+
+    /// Those of so many items.
+    pub(super) fn items(&self, first: usize, count: usize) -> impl Iterator<Item = Place<'p>> {
+        (first..first + count).map(|item| Place { item, ..self.clone() })
+    }
+
     pub(super) fn id(&self, letter: char) -> String {
         format!("{letter}_{:04}{:02}{:06}", self.turn, self.client, self.item)
     }
@@ -111,9 +121,8 @@ fn filter(size: Size, term: &str, end: &str) -> String {
 /// The letters that a word of the longest fuzzy search begins with, at most.
 const FUZZY_LETTERS: usize = 110;
 
-fn fuzzy(size: Size) -> String {
-    let words = (0..size.of(FUZZY_WORDS)).map(|n| format!("{}{n}", "n".repeat(FUZZY_LETTERS - n)));
-    words.collect::<Vec<_>>().join(" ")
+fn joined(words: impl Iterator<Item = String>, separator: &str) -> Value {
+    words.collect::<Vec<_>>().join(separator).into()
 }
 
 /// The letter that takes most bytes in a name.
@@ -157,15 +166,11 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         "timeout_seconds" => TIMEOUT_SECONDS_MAX.into(),
         // What runs say
         "run_id" => place.id('r').into(),
-        "run_ids" => {
-            let count = place.size.of(BATCH_ITEMS);
-            (0..count).map(|item| Place { item, ..place.clone() }.id('r')).collect::<Vec<_>>().into()
-        }
+        "run_ids" => place.items(0, place.size.of(BATCH_ITEMS)).map(|place| place.id('r')).collect(),
         "route" => route().into(),
         "worker" => place.object(place.heavy, CLAIM_WORKER_BYTES),
         "workers" => {
-            let count = place.size.of(BATCH_ITEMS);
-            (0..count).map(|_| place.object(place.heavy, CLAIM_WORKER_ITEM_BYTES)).collect::<Vec<_>>().into()
+            (0..place.size.of(BATCH_ITEMS)).map(|_| place.object(place.heavy, CLAIM_WORKER_ITEM_BYTES)).collect()
         }
         "result" | "progress" => place.object("outcome", TASK_DATA_BYTES * 95 / 100),
         "type" | "message" => "x".repeat(place.many("outcome", TASK_DATA_BYTES / 4)).into(),
@@ -185,7 +190,10 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         "filter" => filter(place.size, "args.k", "priority>-1").into(),
         "worker_filter" => filter(place.size, "metadata.k", "status=='busy' or status=='idle'").into(),
         "expect" => place.matching.into(),
-        "name_fuzzy" => fuzzy(place.size).into(),
+        "name_fuzzy" => {
+            let words = (0..place.size.of(FUZZY_WORDS)).map(|n| format!("{}{n}", "n".repeat(FUZZY_LETTERS - n)));
+            joined(words, " ")
+        }
         "order_by" => "name".into(),
         "limit" => place.size.of(PAGE_LIMIT_MAX.into()).into(),
         "cursor" => place.cursor.clone()?.into(),
@@ -194,8 +202,7 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         "series" => "minute".into(),
         "from" => "1970-01-01T00:00:00.000000Z".into(),
         "route_limits" => {
-            let limits = (0..place.size.of(ROUTE_LIMITS_MAX)).map(|n| (long_name(&format!("r{n}")), i64::MAX.into()));
-            Value::Object(limits.collect())
+            (0..place.size.of(ROUTE_LIMITS_MAX)).map(|n| (long_name(&format!("r{n}")), i64::MAX)).collect()
         }
         "Prefer" => "wait=1".into(),
         // What forms say
@@ -203,10 +210,7 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         "typed_routes" => routes(place).join(", ").into(),
         "typed_dependencies" => dependencies(place).join("\n").into(),
         "typed_days" => "365d".into(),
-        "lines" => {
-            let line = format!("{{\"args\":{{\"a\":\"{}\"}}}}\n", "x".repeat(800));
-            line.repeat(place.size.of(LINES)).into()
-        }
+        "lines" => format!("{{\"args\":{{\"a\":\"{}\"}}}}\n", "x".repeat(800)).repeat(place.size.of(LINES)).into(),
         "lines_expected" => place.size.of(LINES).into(),
         // One request creates for four seconds, so a 64th of all would take as long as all of them.
         "sweep_values" => match place.size {
@@ -224,18 +228,16 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         "stored_task" => stored(World::Large, place.size).id('t').into(),
         "stored_ids" => {
             let first = stored(World::Large, place.size);
-            let ids = (0..place.size.of(LARGE_TASKS)).map(|n| Place { item: first.item + n, ..first.clone() }.id('t'));
-            ids.collect::<Vec<_>>().join("&id=").into()
+            joined(first.items(first.item, place.size.of(LARGE_TASKS)).map(|place| place.id('t')), "&id=")
         }
         "ids" => {
-            let ids = (0..place.size.of(1_000)).map(|item| Place { item, client: 0, ..place.clone() }.id('t'));
-            ids.collect::<Vec<_>>().join("&id=").into()
+            let tasks = Place { client: 0, ..place.clone() };
+            joined(tasks.items(0, place.size.of(1_000)).map(|place| place.id('t')), "&id=")
         }
         // Two that tasks have, and many that are looked for in vain.
         "columns" => {
-            let lacking = (0..22).map(|n| format!("args.k{n}"));
-            let columns = ["args.a".to_owned(), "metadata.m".to_owned()].into_iter().chain(lacking);
-            columns.collect::<Vec<_>>().join("&column=").into()
+            let columns = ["args.a".to_owned(), "metadata.m".to_owned()].into_iter();
+            joined(columns.chain((0..22).map(|n| format!("args.k{n}"))), "&column=")
         }
         _ => return None,
     })

@@ -1,8 +1,8 @@
 //! What an answer holds at least. A request that finds nothing is cheap whatever it may cost, so a row whose answer holds less than it says
 //! fails, instead of showing nothing.
 
-use super::exchange::Answer;
 use super::fields::Size;
+use crate::client::Answer;
 
 /// Numbers are products, of which each factor is that of the full size: a small run has fewer tasks, and each has less in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Least {
     pub(super) fn lacking_in(self, answer: &Answer, size: Size) -> Option<String> {
         let (what, found, factors) = match self {
             Self::Anything => return None,
-            Self::Bytes(factors) => ("bytes", answer.body.len(), factors),
+            Self::Bytes(factors) => ("bytes", answer.body().len(), factors),
             Self::Times(text, factors) => (text, answer.text().matches(text).count(), factors),
             Self::Number(text, factors) => (text, number_behind(text, &answer.text()), factors),
         };
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_holds_less_than_its_row_says_is_told() {
-        let answer = Answer::with_body(br#"{"count":1,234,"items":["r1","r2","r3"]}"#);
+        let answer = Answer::of(200, "", r#"{"count":1,234,"items":["r1","r2","r3"]}"#);
         let held = [
             Least::Anything,
             Least::Bytes(&[64, 640]),

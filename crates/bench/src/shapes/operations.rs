@@ -10,8 +10,8 @@ use taskqueue_core::limits::{
 use super::fields::DEFINITION;
 use super::least::Least::{Bytes, Number, Times};
 use super::shape::Before::{
-    Cancelled, LimitedQueue, ManyQueues, Nothing, Output, OwnQueue, OwnWorker, Pending, Running, Shared, Stored,
-    Waiting, Workers,
+    Cancelled, LimitedQueue, ManyQueues, Nothing, Output, OwnQueue, OwnWorker, Pending, Running, Shared,
+    SharedCancelled, Stored, Waiting, Workers,
 };
 use super::shape::{Shape, World, shape};
 use super::world::{ROUTED_TASKS, STORED_TASKS, WORKERS as STORED_WORKERS};
@@ -97,8 +97,8 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("POST", CANCEL_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
     shape("POST", CANCEL_ALL, "routes", Shared("routes", 200), &[BULK]).holds(Number("\"changed\":", &[200])),
     shape("POST", CANCEL_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
-    shape("POST", REQUEUE_ALL, "dependencies", Shared("dependencies", DEPENDENT).cancelled(), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
-    shape("POST", REQUEUE_ALL, "dry_run", Shared("", MANY).cancelled(), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
+    shape("POST", REQUEUE_ALL, "dependencies", SharedCancelled("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
+    shape("POST", REQUEUE_ALL, "dry_run", SharedCancelled("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
     shape("POST", DELETE_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
     shape("POST", DELETE_ALL, "args", Shared("args", LARGE), &[BULK]).holds(Number("\"changed\":", &[LARGE])),
     shape("POST", DELETE_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),

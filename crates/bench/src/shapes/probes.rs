@@ -1,103 +1,53 @@
 //! What others see while a shape is sent: `/health` and heartbeats on one connection, creations and claims on another, in a queue
 //! of their own.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::exchange::{Answer, Connection};
-use crate::failure::{Failure, Result};
-use crate::request;
+use super::exchange::{Connection, is_truthful_busy};
+use crate::Result;
+use crate::client::Answer;
+use crate::figures::Latencies;
 
-/// The limit for `/health` and heartbeats (C1).
-const READ_LIMIT: Duration = Duration::from_millis(250);
-/// The limit for creations and claims that are not refused.
-const WRITE_LIMIT: Duration = Duration::from_secs(1);
 const TASKS: &str = "/api/v2/queues/probe/tasks";
 const RUNNING: &str = "t_probe0000000";
-/// From so many answers on there is a 99th percentile.
-pub(crate) const ROUNDS: usize = 100;
+const RUN: &str = r#"{"route":"default","run_id":"r_probe0000000"}"#;
+/// From so many answers on there is a 99th percentile, and a median.
+pub(super) const ROUNDS: usize = 100;
+const FEW: u64 = 5;
 /// How many times the time of an idle server is added to what is allowed: on a machine that does nothing else it is next to nothing.
-const MARGIN: u32 = 3;
-/// From so many answers on there is a median.
-const FEW: usize = 5;
-/// The limit for each answer at a small size: far more than a stop of a busy machine, and far less than the 25 seconds that a
-/// read may hold up whoever waits for it.
-pub(crate) const HELD_UP: Duration = Duration::from_secs(10);
+const MARGIN: f64 = 3.0;
 /// So that probes do not become the load.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// The most that a figure of many answers may be, in milliseconds: its name, its share of the answers, the limit for `/health` and
+/// heartbeats, and that for creations and claims that are not refused (C1).
+pub(super) struct Limit(&'static str, f64, f64, f64);
+
+/// Of those beside one shape at full size, which are many.
+pub(super) const OF_ONE: &[Limit] =
+    &[Limit("P99", 0.99, 250.0, f64::INFINITY), Limit("Longest", 1.0, f64::INFINITY, 1_000.0)];
+/// Of those beside one small shape, which are few: a busy machine may stop one of them, but not half of them.
+pub(super) const OF_ONE_SMALL: &[Limit] =
+    &[Limit("Median", 0.5, 1_000.0, 1_000.0), Limit("Longest", 1.0, HELD_UP_MILLIS, HELD_UP_MILLIS)];
+/// Of those beside all shapes.
+pub(super) const OF_ALL: &[Limit] = &[Limit("P99", 0.99, 250.0, 1_000.0)];
+/// The limit for each answer at a small size: far more than a stop of a busy machine, and far less than the 25 seconds that a read may
+/// hold up whoever waits for it.
+pub(super) const HELD_UP_MILLIS: f64 = 10_000.0;
 
 /// How long each kind of request took, and what should not have been answered.
 #[derive(Default)]
 pub(crate) struct Probed {
-    pub(crate) health: Vec<Duration>,
-    pub(crate) heartbeats: Vec<Duration>,
-    pub(crate) writes: Vec<Duration>,
+    pub(crate) health: Latencies,
+    pub(crate) heartbeats: Latencies,
+    pub(crate) writes: Latencies,
     /// Creations that were answered `database_busy`.
-    pub(crate) refused: Vec<String>,
+    pub(super) refused: Vec<String>,
     wrong: Vec<String>,
-}
-
-pub(crate) fn p99(taken: &[Duration]) -> Duration {
-    let mut sorted = taken.to_vec();
-    sorted.sort_unstable();
-    sorted.get((sorted.len() * 99).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default()
-}
-
-/// Half of them took no longer. Nothing where one slow answer could decide.
-fn median(taken: &[Duration]) -> Duration {
-    let mut sorted = taken.to_vec();
-    sorted.sort_unstable();
-    if sorted.len() < FEW { Duration::ZERO } else { sorted[sorted.len() / 2] }
-}
-
-pub(crate) fn longest(taken: &[Duration]) -> Duration {
-    taken.iter().max().copied().unwrap_or_default()
-}
-
-/// A figure of many answers.
-#[derive(Clone, Copy, Debug)]
-enum Figure {
-    Median,
-    P99,
-    Longest,
-}
-
-impl Figure {
-    fn of(self, taken: &[Duration]) -> Duration {
-        match self {
-            Self::Median => median(taken),
-            Self::P99 => p99(taken),
-            Self::Longest => longest(taken),
-        }
-    }
-}
-
-/// Which answers are judged together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limits {
-    /// Those beside one shape at full size, which are many.
-    OneOfFullSize,
-    /// Those beside one small shape, which are few: a busy machine may stop one of them, but not half of them.
-    OneSmall,
-    /// Those beside all shapes.
-    All,
-}
-
-impl Limits {
-    /// The limits of reads and of writes, for each figure.
-    fn of_figures(self) -> Vec<(Figure, [Option<Duration>; 2])> {
-        match self {
-            Self::OneOfFullSize => {
-                vec![(Figure::P99, [Some(READ_LIMIT), None]), (Figure::Longest, [None, Some(WRITE_LIMIT)])]
-            }
-            Self::OneSmall => {
-                vec![(Figure::Median, [Some(WRITE_LIMIT); 2]), (Figure::Longest, [Some(HELD_UP); 2])]
-            }
-            Self::All => vec![(Figure::P99, [Some(READ_LIMIT), Some(WRITE_LIMIT)])],
-        }
-    }
 }
 
 /// Who probes a server, from its start to its end.
@@ -110,17 +60,9 @@ pub(crate) struct Probes {
 impl Probes {
     pub(crate) fn new(address: SocketAddr) -> Result<Self> {
         let mut connection = Connection::new(address)?;
-        let claim = r#"{"route":"default","run_id":"r_probe0000000"}"#;
-        for (request, expected) in [
-            (request::with_body("PUT", address, "/api/v2/queues/probe", ""), 201),
-            (request::with_body("PUT", address, &format!("{TASKS}/{RUNNING}"), "{}"), 201),
-            (request::with_body("POST", address, &format!("{TASKS}/claim"), claim), 200),
-        ] {
-            let answer = connection.send(&request)?;
-            if answer.status != expected {
-                return Err(Failure::new(format!("probes: answered {}: {}", answer.status, answer.excerpt())));
-            }
-        }
+        connection.call("PUT", "/api/v2/queues/probe", "")?.succeed()?;
+        connection.call("PUT", &format!("{TASKS}/{RUNNING}"), "{}")?.succeed()?;
+        connection.call("POST", &format!("{TASKS}/claim"), RUN)?.succeed()?;
         Ok(Self { address, next: AtomicUsize::new(1) })
     }
 
@@ -128,8 +70,10 @@ impl Probes {
     pub(crate) fn measure(&self, done: &AtomicBool, rounds: &AtomicUsize) -> Probed {
         thread::scope(|scope| {
             let writing = scope.spawn(|| self.write(done));
-            let read = self.read(done, rounds);
-            read.and(writing.join().unwrap_or_default())
+            let mut probed = self.read(done, rounds);
+            let Probed { writes, refused, wrong, .. } = writing.join().unwrap_or_default();
+            probed.wrong.extend(wrong);
+            Probed { writes, refused, ..probed }
         })
     }
 
@@ -137,18 +81,15 @@ impl Probes {
     fn read(&self, done: &AtomicBool, rounds: &AtomicUsize) -> Probed {
         let mut probed = Probed::default();
         let Ok(mut connection) = Connection::new(self.address) else { return probed };
-        let beat = request::with_body(
-            "POST",
-            self.address,
-            &format!("{TASKS}/{RUNNING}/heartbeat"),
-            r#"{"run_id":"r_probe0000000"}"#,
-        );
-        while !done.load(Ordering::Relaxed) || probed.health.is_empty() {
-            let (health, taken) = timed(&mut connection, &request::get(self.address, "/health"));
-            probed.health.push(taken);
-            probed.expect("/health", &health, 200);
-            let (answer, taken) = timed(&mut connection, &beat);
-            probed.heartbeats.push(taken);
+        let heartbeat = format!("{TASKS}/{RUNNING}/heartbeat");
+        while !done.load(Ordering::Relaxed) || probed.health.count() == 0 {
+            let begin = Instant::now();
+            let answer = connection.call("GET", "/health", "");
+            probed.health.record(begin.elapsed());
+            probed.expect("/health", &answer, 200);
+            let begin = Instant::now();
+            let answer = connection.call("POST", &heartbeat, r#"{"run_id":"r_probe0000000"}"#);
+            probed.heartbeats.record(begin.elapsed());
             probed.expect("a heartbeat", &answer, 200);
             rounds.fetch_add(1, Ordering::Relaxed);
             thread::sleep(PAUSE);
@@ -160,96 +101,82 @@ impl Probes {
     fn write(&self, done: &AtomicBool) -> Probed {
         let mut probed = Probed::default();
         let Ok(mut connection) = Connection::new(self.address) else { return probed };
-        while !done.load(Ordering::Relaxed)
-            || (probed.writes.is_empty() && probed.refused.is_empty() && probed.wrong.is_empty())
-        {
+        while !done.load(Ordering::Relaxed) || probed.is_without_writes() {
             let id = format!("{:012}", self.next.fetch_add(1, Ordering::Relaxed));
-            let create = request::with_body("PUT", self.address, &format!("{TASKS}/t_{id}"), "{}");
-            let (created, taken) = timed(&mut connection, &create);
-            if !probed.wrote("a creation", &created, taken, 201) {
-                probed.refused.push(format!("{TASKS}/t_{id}"));
+            let (path, begin) = (format!("{TASKS}/t_{id}"), Instant::now());
+            let created = connection.call("PUT", &path, "{}");
+            if !probed.wrote("a creation", &created, begin, 201) {
+                probed.refused.push(path);
             }
-            let claim = format!(r#"{{"route":"default","run_id":"r_{id}"}}"#);
-            let claim = request::with_body("POST", self.address, &format!("{TASKS}/claim"), &claim);
-            let (claimed, taken) = timed(&mut connection, &claim);
-            probed.wrote("a claim", &claimed, taken, 200);
-            self.complete(&mut connection, &claimed, &id);
+            let (run, begin) = (format!(r#""run_id":"r_{id}""#), Instant::now());
+            let claimed =
+                connection.call("POST", &format!("{TASKS}/claim"), &format!(r#"{{"route":"default",{run}}}"#));
+            probed.wrote("a claim", &claimed, begin, 200);
+            // So that runs do not become more and more.
+            if let Some(task) =
+                claimed.ok().and_then(|claimed| claimed.json()["task"]["id"].as_str().map(str::to_owned))
+            {
+                drop(connection.call(
+                    "POST",
+                    &format!("{TASKS}/{task}/complete"),
+                    &format!(r#"{{{run},"result":{{}}}}"#),
+                ));
+            }
             thread::sleep(PAUSE);
         }
         probed
     }
-
-    /// Ends a run, so that runs do not become more and more.
-    fn complete(&self, connection: &mut Connection, claimed: &Result<Answer>, run: &str) {
-        let Ok(claimed) = claimed else { return };
-        let body = String::from_utf8_lossy(&claimed.body).into_owned();
-        if let Some(task) = body.split("\"id\":\"").nth(1).and_then(|rest| rest.get(..14)) {
-            let complete = format!(r#"{{"run_id":"r_{run}","result":{{}}}}"#);
-            let path = format!("{TASKS}/{task}/complete");
-            drop(connection.send(&request::with_body("POST", self.address, &path, &complete)));
-        }
-    }
-}
-
-fn timed(connection: &mut Connection, request: &[u8]) -> (Result<Answer>, Duration) {
-    let begin = Instant::now();
-    let answer = connection.send(request).map_err(Failure::from);
-    (answer, begin.elapsed())
 }
 
 impl Probed {
-    fn expect(&mut self, what: &str, answer: &Result<Answer>, status: u16) {
+    fn is_without_writes(&self) -> bool {
+        self.writes.count() == 0 && self.refused.is_empty() && self.wrong.is_empty()
+    }
+
+    fn expect(&mut self, what: &str, answer: &io::Result<Answer>, status: u16) {
         match answer {
             Ok(answer) if answer.status == status => {}
             Ok(answer) => self.wrong.push(format!("{what} was answered {} {}", answer.status, answer.code())),
-            Err(failure) => self.wrong.push(format!("{what}: {failure}")),
+            Err(error) => self.wrong.push(format!("{what}: {error}")),
         }
     }
 
     /// Returns true if it was not refused as busy. A claim that finds nothing is right if the creation was refused.
-    fn wrote(&mut self, what: &str, answer: &Result<Answer>, taken: Duration, status: u16) -> bool {
+    fn wrote(&mut self, what: &str, answer: &io::Result<Answer>, begin: Instant, status: u16) -> bool {
+        let taken = begin.elapsed();
         match answer {
-            Ok(answer) if answer.is_truthful_busy() => return false,
+            Ok(answer) if is_truthful_busy(answer) => return false,
             Ok(answer) if answer.status == 204 && !self.refused.is_empty() => {}
             _ => self.expect(what, answer, status),
         }
-        self.writes.push(taken);
+        self.writes.record(taken);
         true
     }
 
-    /// Both kinds together.
-    fn and(mut self, other: Self) -> Self {
-        self.writes = other.writes;
-        self.refused = other.refused;
-        self.wrong.extend(other.wrong);
-        self
-    }
-
-    /// Those of all shapes. What was wrong with one of them is told there.
-    pub(crate) fn merged<'p>(all: impl Iterator<Item = &'p Self>) -> Self {
-        let mut merged = Self::default();
-        for probed in all {
-            merged.health.extend(&probed.health);
-            merged.heartbeats.extend(&probed.heartbeats);
-            merged.writes.extend(&probed.writes);
-        }
-        merged
+    /// Adds the times of another shape. What was wrong with it is told there.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.health.merge(&other.health);
+        self.heartbeats.merge(&other.heartbeats);
+        self.writes.merge(&other.writes);
     }
 
     /// Names what breaks C1, as far as an idle server on the same machine was quicker.
-    pub(crate) fn misses(&self, idle: &Self, limits: Limits) -> Vec<String> {
+    pub(super) fn misses(&self, idle: &Self, limits: &[Limit]) -> Vec<String> {
         let mut misses = Vec::new();
-        for (figure, [read_limit, write_limit]) in limits.of_figures() {
+        for Limit(figure, share, read_limit, write_limit) in limits {
+            // Not a median where one slow answer could decide.
+            let is_known = |taken: &Latencies| *share > 0.5 || taken.count() >= FEW;
+            let millis = |taken: &Latencies| if is_known(taken) { taken.millis(*share) } else { 0.0 };
             for (what, taken, idle, limit) in [
                 ("/health", &self.health, &idle.health, read_limit),
                 ("heartbeats", &self.heartbeats, &idle.heartbeats, read_limit),
                 ("creations and claims", &self.writes, &idle.writes, write_limit),
             ] {
-                let (taken, idle) = (figure.of(taken), figure.of(idle));
-                if limit.is_some_and(|limit| taken > limit + MARGIN * idle) {
-                    let [taken, idle] = [taken, idle].map(|time| time.as_millis());
-                    let limit = limit.unwrap_or_default().as_millis();
-                    misses.push(format!("C1: {what}, {figure:?}: {taken} ms instead of {limit} (idle server: {idle})"));
+                let (taken, idle) = (millis(taken), millis(idle));
+                if taken > limit + MARGIN * idle {
+                    misses.push(format!(
+                        "C1: {what}, {figure}: {taken:.0} ms instead of {limit} (idle server: {idle:.0})"
+                    ));
                 }
             }
         }

@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use serde_json::{Map, Value};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
 use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS};
 
 use super::fields::{self, Place};
@@ -52,15 +53,6 @@ pub(super) enum Before {
     /// Tasks that wait for that of each client, which is not there yet, and others that wait for these: as many as the search for a
     /// circle reads.
     Waiting,
-}
-
-impl Before {
-    pub(super) const fn cancelled(self) -> Self {
-        match self {
-            Self::Shared(heavy, tasks) => Self::SharedCancelled(heavy, tasks),
-            other => other,
-        }
-    }
 }
 
 /// A way in which a request can be as large as it may be.
@@ -191,30 +183,21 @@ impl Shape {
 
     /// How many items the batch has: as many as fit.
     pub(super) fn items(&self, place: &Place<'_>) -> usize {
-        let most = match self.before {
-            Before::Running(tasks) => tasks,
-            _ => BATCH_ITEMS,
-        };
-        let bytes = fields::written(&Value::Object(self.object(place, true)), place).len() + 1;
+        let most = if let Before::Running(tasks) = self.before { tasks } else { BATCH_ITEMS };
+        let bytes = fields::written(&self.object(place, true), place).len() + 1;
         place.size.of(most).min((place.size.of(BATCH_BODY_BYTES) - 64) / bytes).max(1)
     }
 
     /// The fields of the body, or those of an item of it.
-    fn object(&self, place: &Place<'_>, of_items: bool) -> Map<String, Value> {
-        let mut object = Map::new();
+    fn object(&self, place: &Place<'_>, of_items: bool) -> Value {
+        let mut object = Value::Null;
         for field in self.fields().iter().filter(|field| field.part == Part::Body && !field.name.ends_with('*')) {
             let path = match field.name.split_once(".[]") {
                 Some((_, path)) if of_items => path,
                 None if !of_items => &field.name,
                 _ => continue,
             };
-            let mut steps: Vec<&str> = path.split('.').collect();
-            let last = steps.pop().unwrap_or_default();
-            let parent = steps.into_iter().fold(&mut object, |object, step| {
-                let member = object.entry(step).or_insert_with(|| Value::Object(Map::new()));
-                member.as_object_mut().unwrap_or_else(|| unreachable!("{path} is in an object"))
-            });
-            parent.insert(last.to_owned(), value(field, place));
+            *path.split('.').fold(&mut object, |object, step| &mut object[step]) = field.value(place);
         }
         object
     }
@@ -223,25 +206,19 @@ impl Shape {
         let fields = self.fields();
         let Some((list, _)) = fields.iter().find_map(|field| field.name.split_once(".[]")) else {
             let object = self.object(place, false);
-            return if object.is_empty() { String::new() } else { fields::written(&Value::Object(object), place) };
+            return if object.is_null() { String::new() } else { fields::written(&object, place) };
         };
-        let item = |item| {
-            let place = Place { item, ..place.clone() };
-            fields::written(&Value::Object(self.object(&place, true)), &place)
-        };
-        let items: Vec<String> = (0..self.items(place)).map(item).collect();
+        let items = place.items(0, self.items(place));
+        let items: Vec<String> = items.map(|place| fields::written(&self.object(&place, true), &place)).collect();
         format!(r#"{{"{list}":[{}]}}"#, items.join(","))
     }
 
     /// The path with its query.
     pub(super) fn target(&self, place: &Place<'_>) -> String {
-        let path = self
-            .path
-            .replace("{queue}", &self.queue(place))
-            .replace("{task_id}", &self.task(place))
-            .replace("{task}", &self.task(place))
-            .replace("{id}", &place.id('w'))
-            .replace("{part}", "args");
+        let task = self.task(place);
+        let path =
+            self.path.replace("{queue}", &self.queue(place)).replace("{task_id}", &task).replace("{task}", &task);
+        let path = path.replace("{id}", &place.id('w')).replace("{part}", "args");
         let query = self.pairs(Part::Query, place);
         if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
     }
@@ -251,11 +228,11 @@ impl Shape {
         let of_part = self.fields().into_iter().filter(|field| field.part == part);
         // The next page comes after the first one.
         let known = of_part.filter(|field| field.key != "cursor" || place.cursor.is_some());
-        known.map(|field| format!("{}={}", &field.name[1..], encoded(&text(&field, place)))).collect()
+        known.map(|field| format!("{}={}", &field.name[1..], encoded(&field.text(place)))).collect()
     }
 
     /// The whole request. `hidden` is what a form carries unseen.
-    pub(super) fn request(&self, address: SocketAddr, place: &Place<'_>, hidden: &[(String, String)]) -> Vec<u8> {
+    pub(super) fn request(&self, address: SocketAddr, place: &Place<'_>, hidden: &[(&str, String)]) -> Vec<u8> {
         let mut form = self.pairs(Part::Form, place);
         form.extend(hidden.iter().map(|(name, value)| format!("{name}={}", encoded(value))));
         let (kind, body) = match self.is_form() {
@@ -263,7 +240,7 @@ impl Shape {
             false => ("application/json", self.body(place)),
         };
         let headers = self.fields().into_iter().filter(|field| field.part == Part::Header);
-        let mut head: String = headers.map(|field| format!("{} {}\r\n", field.name, text(&field, place))).collect();
+        let mut head: String = headers.map(|field| format!("{} {}\r\n", field.name, field.text(place))).collect();
         if self.method != "GET" {
             head += &format!("content-type: {kind}\r\ncontent-length: {}\r\n", body.len());
         }
@@ -273,38 +250,19 @@ impl Shape {
     /// Where one sees whether a client's request did something, if anything shows it for this client alone.
     pub(super) fn witness(&self, place: &Place<'_>) -> Option<String> {
         let queue = format!("/api/v2/queues/{}", self.queue(place));
+        let of_task = || Some(format!("{queue}/tasks/{}", self.task(place)));
         match self.before {
             _ if self.method == "GET" => None,
             _ if self.has_own_queue() => Some(format!("{queue}/settings")),
             // The bulk update of any client changes the tasks of all.
             Before::Cancelled if self.path.ends_with("/tasks") => None,
-            Before::Pending | Before::Cancelled | Before::Running(_) => {
-                Some(format!("{queue}/tasks/{}", self.task(place)))
-            }
-            Before::Nothing | Before::Waiting if self.path.contains("/tasks") => {
-                Some(format!("{queue}/tasks/{}", self.task(place)))
-            }
+            Before::Pending | Before::Cancelled | Before::Running(_) => of_task(),
+            Before::Nothing | Before::Waiting if self.path.contains("/tasks") => of_task(),
             Before::Shared(..) if self.method == "PATCH" => {
-                let priority = i64::MAX - place.client as i64;
-                Some(format!("{queue}/tasks/count?filter=priority=={priority}"))
+                Some(format!("{queue}/tasks/count?filter=priority=={}", i64::MAX - place.client as i64))
             }
             _ => None,
         }
-    }
-}
-
-fn value(field: &Field, place: &Place<'_>) -> Value {
-    match field.key.strip_prefix('\'') {
-        Some(word) => word.into(),
-        None => fields::largest(field.key, place).unwrap_or_default(),
-    }
-}
-
-fn text(field: &Field, place: &Place<'_>) -> String {
-    match value(field, place) {
-        Value::String(text) => text,
-        object @ Value::Object(_) => fields::written(&object, place),
-        other => other.to_string(),
     }
 }
 
@@ -313,19 +271,27 @@ impl Field {
     pub(super) fn has_entry(&self, place: &Place<'_>) -> bool {
         self.key.starts_with('\'') || self.name.ends_with('*') || fields::largest(self.key, place).is_some()
     }
+
+    fn value(&self, place: &Place<'_>) -> Value {
+        match self.key.strip_prefix('\'') {
+            Some(word) => word.into(),
+            None => fields::largest(self.key, place).unwrap_or_default(),
+        }
+    }
+
+    fn text(&self, place: &Place<'_>) -> String {
+        match self.value(place) {
+            Value::String(text) => text,
+            other => fields::written(&other, place),
+        }
+    }
 }
+
+const PLAIN: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const REPEATED: AsciiSet = PLAIN.remove(b'&').remove(b'=');
 
 /// As it stands in a query or a form. Parameters that are given several times hold their own separators.
 fn encoded(text: &str) -> String {
-    let repeated = ["&id=", "&column=", "&values="].iter().any(|name| text.contains(name));
-    let plain =
-        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (repeated && b"&=".contains(&byte));
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match plain(byte) {
-            true => out.push(byte.into()),
-            false => out += &format!("%{byte:02X}"),
-        }
-    }
-    out
+    let is_repeated = ["&id=", "&column=", "&values="].iter().any(|name| text.contains(name));
+    utf8_percent_encode(text, if is_repeated { &REPEATED } else { &PLAIN }).to_string()
 }

@@ -2,17 +2,17 @@
 //! identifiers of its own, and its queues are deleted behind it.
 
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use taskqueue_core::limits::{BATCH_ITEMS, OUTPUT_TEXT_BYTES, PAGE_LIMIT_MAX, TASK_OUTPUT_BYTES, TASK_ROUTES};
 
-use super::exchange::{Answer, Connection};
+use super::exchange::Connection;
 use super::fields::{self, Place, Size, largest, long_name, route};
 use super::shape::{Before, Shape, World};
-use crate::failure::{Failure, Result};
-use crate::request;
+use crate::Result;
+use crate::client::Answer;
 
 /// How long something is tried again that the server has no room for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ pub(super) fn stored(part: World, size: Size) -> Place<'static> {
         World::Routes => (100_000, "distinct"),
         World::Dependent => (200_000, "dependencies"),
     };
-    Place { size, heavy, turn: 0, client: 0, item, matching: 0, cursor: None }
+    Place { heavy, item, ..Place::of(size) }
 }
 
 /// Tasks whose routes fill two pages of groups, so that there is a full one behind the first.
@@ -56,75 +56,70 @@ fn routed_tasks(size: Size) -> usize {
 }
 
 /// Prepares and asks, one request after the other.
-pub(super) struct Client {
-    pub(super) address: SocketAddr,
+pub(super) struct Preparer {
     pub(super) connection: Connection,
     size: Size,
 }
 
-impl Client {
+impl Preparer {
     pub(super) fn new(address: SocketAddr, size: Size) -> Result<Self> {
-        Ok(Self { address, connection: Connection::new(address)?, size })
+        Ok(Self { connection: Connection::new(address)?, size })
     }
 
     pub(super) fn get(&mut self, path: &str) -> Result<Answer> {
-        Ok(self.connection.send(&request::get(self.address, path))?)
+        Ok(self.connection.call("GET", path, "")?)
     }
 
+    /// Sends something about a queue, for a while again while the server says that it is busy.
     fn send(&mut self, method: &str, path: &str, body: &str) -> Result<Answer> {
-        let path = format!("/api/v2/queues/{path}");
-        Ok(self.connection.send(&request::with_body(method, self.address, &path, body))?)
-    }
-
-    /// Sends something until it is done; a server that is busy says so for a while.
-    fn succeed(&mut self, method: &str, path: &str, body: &str) -> Result<Answer> {
         let begin = Instant::now();
         loop {
-            let answer = self.send(method, path, body)?;
-            match answer.status {
-                200..=299 => return Ok(answer),
-                503 if begin.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
-                status => {
-                    let what = format!("preparing: {method} {path} was answered {status}: {}", answer.excerpt());
-                    return Err(Failure::new(what));
-                }
+            let answer = self.connection.call(method, &format!("/api/v2/queues/{path}"), body)?;
+            if answer.status != 503 || begin.elapsed() >= PATIENCE {
+                return Ok(answer);
+            }
+            sleep(PAUSE);
+        }
+    }
+
+    /// Sends what must succeed.
+    fn succeed(&mut self, method: &str, path: &str, body: &str) -> Result<()> {
+        match self.send(method, path, body)? {
+            answer if matches!(answer.status, 200..=299) => Ok(()),
+            answer => {
+                let (status, excerpt) = (answer.status, answer.excerpt());
+                Err(format!("preparing: {method} {path} was answered {status}: {excerpt}").into())
             }
         }
     }
 
     /// Stores what all reads share.
     pub(super) fn prepare_world(&mut self) -> Result<()> {
-        let name = queue(0, None);
+        let (name, size) = (queue(0, None), self.size);
         self.succeed("PUT", &name, "")?;
-        let small = Place { heavy: "", ..stored(World::Large, self.size) };
-        self.create(&name, &small, 0..self.size.of(SMALL_TASKS))?;
+        let small = Place { heavy: "", ..stored(World::Large, size) };
+        self.create(&name, small.items(0, size.of(SMALL_TASKS)))?;
         // The large ones are the newest, because that is what most pages show first.
         for (part, tasks) in [
-            (World::Routes, routed_tasks(self.size)),
-            (World::Dependent, self.size.of(DEPENDENT_TASKS)),
-            (World::Large, self.size.of(LARGE_TASKS)),
+            (World::Routes, routed_tasks(size)),
+            (World::Dependent, size.of(DEPENDENT_TASKS)),
+            (World::Large, size.of(LARGE_TASKS)),
         ] {
-            let first = stored(part, self.size);
-            self.create(&name, &first, first.item..first.item + tasks)?;
+            let first = stored(part, size);
+            self.create(&name, first.items(first.item, tasks))?;
         }
         Ok(())
     }
 
-    /// Creates the tasks of these numbers, with what is heavy in the place.
-    fn create(&mut self, queue: &str, place: &Place<'_>, items: Range<usize>) -> Result<()> {
-        self.create_all(queue, items.map(|item| Place { item, ..place.clone() }))
-    }
-
-    /// Creates a task for each place.
-    fn create_all<'p>(&mut self, queue: &str, places: impl Iterator<Item = Place<'p>>) -> Result<()> {
+    /// Creates a task for each place, with what is heavy in it.
+    fn create<'p>(&mut self, queue: &str, places: impl Iterator<Item = Place<'p>>) -> Result<()> {
         let (mut places, mut batch, mut bytes) = (places.peekable(), Vec::new(), 0);
         while let Some(place) = places.next() {
             let text = task(&place);
             bytes += text.len();
             batch.push(text);
             if bytes > BATCH_BYTES || batch.len() == BATCH_ITEMS || places.peek().is_none() {
-                let body = format!(r#"{{"tasks":[{}]}}"#, batch.join(","));
-                self.succeed("POST", &format!("{queue}/tasks/batch/create"), &body)?;
+                self.succeed("POST", &format!("{queue}/tasks/batch/create"), &create_all(&batch))?;
                 (batch, bytes) = (Vec::new(), 0);
             }
         }
@@ -133,59 +128,49 @@ impl Client {
 
     /// Stores what a shape needs for these clients.
     pub(super) fn prepare(&mut self, shape: &Shape, clients: usize, place: &mut Place<'_>) -> Result<()> {
-        let of_client = |client: usize| Place { client, ..place.clone() };
-        let shared = queue(place.turn, None);
-        if !matches!(shape.before, Before::Stored(_) | Before::ManyQueues | Before::OwnQueue(..) | Before::LimitedQueue)
-        {
-            self.succeed("PUT", &shared, "")?;
+        let (turn, size, shared) = (place.turn, self.size, queue(place.turn, None));
+        let of_clients: Vec<Place<'_>> = (0..clients).map(|client| Place { client, ..place.clone() }).collect();
+        match shape.before {
+            Before::Stored(_) | Before::ManyQueues => {}
+            Before::OwnQueue(..) | Before::LimitedQueue => {
+                (0..clients).try_for_each(|client| self.succeed("PUT", &queue(turn, Some(client)), ""))?;
+            }
+            _ => self.succeed("PUT", &shared, "")?,
         }
         match shape.before {
             Before::Nothing | Before::Stored(_) => {}
-            Before::Pending | Before::Cancelled => self.create_all(&shared, (0..clients).map(of_client))?,
+            Before::Pending | Before::Cancelled => self.create(&shared, of_clients.into_iter())?,
             Before::Running(_) => {
-                for client in 0..clients {
-                    let place = of_client(client);
-                    self.run(&shared, &place, shape.items(&place))?;
-                }
+                of_clients.iter().try_for_each(|place| self.run(&shared, place, shape.items(place)))?;
             }
             Before::Output(text) => {
-                for client in 0..clients {
-                    self.run(&shared, &of_client(client), 1)?;
-                    self.print(&shared, &of_client(client), text)?;
+                for place in &of_clients {
+                    self.run(&shared, place, 1)?;
+                    self.print(&shared, place, text)?;
                 }
             }
             Before::Shared(heavy, tasks) | Before::SharedCancelled(heavy, tasks) => {
-                place.matching = self.size.of(tasks);
-                self.create(&shared, &Place { heavy, ..place.clone() }, 0..place.matching)?;
+                place.matching = size.of(tasks);
+                self.create(&shared, Place { heavy, ..place.clone() }.items(0, place.matching))?;
             }
             Before::OwnQueue(heavy, tasks) => {
-                for client in 0..clients {
-                    let own = queue(place.turn, Some(client));
-                    self.succeed("PUT", &own, "")?;
-                    let tasks = (self.size.of(tasks) / clients).max(1);
-                    self.create(&own, &Place { heavy, ..of_client(client) }, 0..tasks)?;
+                for place in of_clients {
+                    let (own, tasks) = (queue(turn, Some(place.client)), (size.of(tasks) / clients).max(1));
+                    self.create(&own, Place { heavy, ..place }.items(0, tasks))?;
                 }
             }
             Before::LimitedQueue => {
-                for client in 0..clients {
-                    let own = queue(place.turn, Some(client));
-                    self.succeed("PUT", &own, "")?;
-                    let limits = json!({ "route_limits": largest("route_limits", place) });
-                    self.succeed("PATCH", &format!("{own}/settings"), &limits.to_string())?;
-                }
+                let limits = json!({ "route_limits": largest("route_limits", place) }).to_string();
+                let path = |client| format!("{}/settings", queue(turn, Some(client)));
+                (0..clients).try_for_each(|client| self.succeed("PATCH", &path(client), &limits))?;
             }
             Before::Workers(least) => {
-                for item in 0..self.size.of(WORKERS).max(least) {
-                    self.report(&shared, &Place { item, ..place.clone() })?;
-                }
+                let mut places = place.items(0, size.of(WORKERS).max(least));
+                places.try_for_each(|place| self.report(&shared, &place))?;
             }
-            Before::OwnWorker => {
-                for client in 0..clients {
-                    self.report(&shared, &of_client(client))?;
-                }
-            }
+            Before::OwnWorker => of_clients.iter().try_for_each(|place| self.report(&shared, place))?,
             Before::ManyQueues => self.fill_queues(place)?,
-            Before::Waiting => self.create_waiting(&shared, clients, place)?,
+            Before::Waiting => self.create_waiting(&shared, &of_clients, place)?,
         }
         if matches!(shape.before, Before::Cancelled | Before::SharedCancelled(..)) {
             self.succeed("POST", &format!("{shared}/tasks/bulk/cancel"), r#"{"filter":"priority>-1"}"#)?;
@@ -195,81 +180,71 @@ impl Client {
 
     /// Creates the tasks of a client and claims each with the run of the same number.
     fn run(&mut self, queue: &str, place: &Place<'_>, items: usize) -> Result<()> {
-        self.create(queue, &Place { heavy: "", ..place.clone() }, 0..items)?;
-        let runs: Vec<String> = (0..items).map(|item| Place { item, ..place.clone() }.id('r')).collect();
+        let place = Place { heavy: "", ..place.clone() };
+        self.create(queue, place.items(0, items))?;
+        let runs: Value = place.items(0, items).map(|place| place.id('r')).collect();
         let claim = json!({ "route": route(), "run_ids": runs });
-        self.succeed("POST", &format!("{queue}/tasks/batch/claim"), &claim.to_string())?;
-        Ok(())
+        self.succeed("POST", &format!("{queue}/tasks/batch/claim"), &claim.to_string())
     }
 
     /// As much output of a run as is kept.
     fn print(&mut self, queue: &str, place: &Place<'_>, text: &str) -> Result<()> {
         let text = largest(text, place).unwrap_or_default();
         let bytes = text.as_str().map_or(0, str::len);
-        for part in 0..TASK_OUTPUT_BYTES / OUTPUT_TEXT_BYTES {
+        (0..TASK_OUTPUT_BYTES / OUTPUT_TEXT_BYTES).try_for_each(|part| {
             let output = json!({ "run_id": place.id('r'), "offset": part * bytes, "text": text });
-            self.succeed("POST", &format!("{queue}/tasks/{}/output", place.id('t')), &output.to_string())?;
-        }
-        Ok(())
+            self.succeed("POST", &format!("{queue}/tasks/{}/output", place.id('t')), &output.to_string())
+        })
     }
 
     fn report(&mut self, queue: &str, place: &Place<'_>) -> Result<()> {
-        let status = if place.item.is_multiple_of(2) { "busy" } else { "idle" };
-        let report =
-            json!({ "route": route(), "status": status, "task_id": null, "metadata": largest("observed", place) });
-        self.succeed("PUT", &format!("{queue}/workers/{}", place.id('w')), &report.to_string())?;
-        Ok(())
+        let (status, metadata) = (["busy", "idle"][place.item % 2], largest("observed", place));
+        let report = json!({ "route": route(), "status": status, "task_id": null, "metadata": metadata });
+        self.succeed("PUT", &format!("{queue}/workers/{}", place.id('w')), &report.to_string())
     }
 
     /// As many queues with many routes as there is room for.
     fn fill_queues(&mut self, place: &Place<'_>) -> Result<()> {
+        let place = Place { heavy: "distinct", ..place.clone() };
+        let tasks: Vec<String> = place.items(0, self.size.of(ROUTED_TASKS)).map(|place| task(&place)).collect();
         for number in 0..self.size.of(ROUTED_QUEUES) {
             let own = queue(place.turn, Some(number));
             self.succeed("PUT", &own, "")?;
-            let place = Place { heavy: "distinct", ..place.clone() };
-            let tasks: Vec<String> =
-                (0..self.size.of(ROUTED_TASKS)).map(|item| task(&Place { item, ..place.clone() })).collect();
-            let body = format!(r#"{{"tasks":[{}]}}"#, tasks.join(","));
-            let answer = self.send("POST", &format!("{own}/tasks/batch/create"), &body)?;
-            match answer.status {
-                200 if !answer.excerpt().contains("refused") => {}
-                // There is no room for more.
-                503 if number > 0 => break,
-                status => return Err(Failure::new(format!("filling {own}: answered {status}: {}", answer.excerpt()))),
+            let path = format!("/api/v2/queues/{own}/tasks/batch/create");
+            let answer = self.connection.call("POST", &path, &create_all(&tasks))?;
+            // There is no room for more.
+            if answer.status == 503 && number > 0 {
+                break;
             }
+            answer.succeed().map_err(|error| format!("filling {own}: {error}"))?;
         }
         Ok(())
     }
 
     /// Tasks that wait for that of each client, and as many that wait for each of these.
-    fn create_waiting(&mut self, queue: &str, clients: usize, place: &Place<'_>) -> Result<()> {
+    fn create_waiting(&mut self, queue: &str, of_clients: &[Place<'_>], place: &Place<'_>) -> Result<()> {
         let each = self.size.of(DEPENDENTS_READ);
         let id = |item: usize| Place { item, ..place.clone() }.id('t');
-        let of_clients: Vec<String> = (0..clients).map(|client| Place { client, ..place.clone() }.id('t')).collect();
-        let near = (1..=each).map(|item| json!({ "id": id(item), "dependencies": of_clients }));
+        let first: Vec<String> = of_clients.iter().map(|place| place.id('t')).collect();
+        let near = (1..=each).map(|item| json!({ "id": id(item), "dependencies": first }));
         let far = (0..each * each).map(|n| json!({ "id": id(1 + each + n), "dependencies": [id(1 + n / each)] }));
-        let tasks: Vec<Value> = near.chain(far).collect();
-        for batch in tasks.chunks(BATCH_ITEMS) {
-            let body = json!({ "tasks": batch });
-            self.succeed("POST", &format!("{queue}/tasks/batch/create"), &body.to_string())?;
-        }
-        Ok(())
+        let tasks: Vec<String> = near.chain(far).map(|task| task.to_string()).collect();
+        let path = format!("{queue}/tasks/batch/create");
+        tasks.chunks(BATCH_ITEMS).try_for_each(|batch| self.succeed("POST", &path, &create_all(batch)))
     }
 
     /// Deletes the queues of a turn. One with a running task stays, and so does one that is not there.
     pub(super) fn clean(&mut self, turn: usize) -> Result<()> {
-        let listed = self.connection.send(&request::get(self.address, "/api/v2/queues"))?;
-        let text = String::from_utf8_lossy(&listed.body).into_owned();
-        let names = text.split('"').filter(|word| word.starts_with(&format!("s{turn}-")));
-        for name in names {
-            let begin = Instant::now();
-            while self.send("DELETE", &format!("{name}?cascade=true"), "")?.status == 503 && begin.elapsed() < PATIENCE
-            {
-                std::thread::sleep(PAUSE);
-            }
+        let listed = self.get("/api/v2/queues")?;
+        for name in listed.text().split('"').filter(|word| word.starts_with(&format!("s{turn}-"))) {
+            self.send("DELETE", &format!("{name}?cascade=true"), "")?;
         }
         Ok(())
     }
+}
+
+fn create_all(tasks: &[String]) -> String {
+    format!(r#"{{"tasks":[{}]}}"#, tasks.join(","))
 }
 
 /// A task with what is heavy in the place, and the route for which it is claimed. The longest fuzzy search finds its name.
@@ -280,8 +255,7 @@ fn task(place: &Place<'_>) -> String {
         "args" => ["args", "metadata"].into_iter().for_each(give),
         "routes" | "dependencies" => give(place.heavy),
         "distinct" => {
-            let names = (0..place.size.of(TASK_ROUTES)).map(|n| format!("r{}-{n}", place.item));
-            task["routes"] = names.collect::<Vec<_>>().into();
+            task["routes"] = (0..place.size.of(TASK_ROUTES)).map(|n| format!("r{}-{n}", place.item)).collect();
         }
         _ => {}
     }
