@@ -4,9 +4,14 @@
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 BENCH := $(RELEASE)/taskqueue-bench
 ON_DISK := --server $(RELEASE)/taskqueue --database-dir $(RELEASE)
+# What every change of the hot path is compared with (CONTRIBUTING.md, "Measure a change of the hot path").
+COMMIT := bae803d
+AGAINST := $(abspath $(or $(CARGO_TARGET_DIR),target))/against/$(COMMIT)
 MDBOOK := $(or $(CARGO_TARGET_DIR),target)/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
-.PHONY: help serve test test-quick test-times check audit book package test-packages bench bench-compare bench-full bench-peers bench-postgres bench-programs bench-scenarios bench-shapes
+# Of a program that is only half built nothing is kept.
+.DELETE_ON_ERROR:
+.PHONY: help serve test test-quick test-times check audit book package test-packages bench bench-against bench-compare bench-full bench-peers bench-postgres bench-programs bench-scenarios bench-shapes
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +61,16 @@ bench-scenarios: bench-programs ## Measure everything else of the table, the lon
 
 bench-compare: bench-programs ## Compare the rows of `make bench` with another build of the server: make bench-compare BASELINE=path/of/its/taskqueue
 	$(BENCH) compare $(ON_DISK) --baseline $(BASELINE) $(ARGS)
+
+bench-against: bench-programs $(AGAINST)/taskqueue ## Compare the rows of `make bench` with the fixed baseline, which is built once (another one: COMMIT=v1.0)
+	$(BENCH) compare $(ON_DISK) --baseline $(AGAINST)/taskqueue $(ARGS)
+
+$(AGAINST)/taskqueue:
+	-git worktree remove --force $(AGAINST)/source 2>/dev/null
+	git worktree add --detach $(AGAINST)/source $(COMMIT)
+	cd $(AGAINST)/source && CARGO_TARGET_DIR=$(AGAINST)/build cargo build --release --locked --package taskqueue
+	mv $(AGAINST)/build/release/taskqueue $@
+	git worktree remove --force $(AGAINST)/source && rm -r $(AGAINST)/build
 
 bench-shapes: bench-programs ## Send the largest request of every kind, and see what others notice, a long one (a part: ARGS="--only bulk/delete")
 	$(BENCH) shapes $(ON_DISK) $(ARGS)
