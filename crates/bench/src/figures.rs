@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 /// How far a figure may miss a must before it counts: shared machines are noisy.
 const NOISE_MARGIN: f64 = 0.2;
@@ -125,10 +125,8 @@ impl Table {
     /// An object for each row. What is a number in the table is one here.
     fn json(&self) -> Value {
         let value = |text: &String| text.parse::<f64>().map_or_else(|_| text.as_str().into(), Value::from);
-        let object = |row: &Vec<String>| {
-            self.heading.iter().zip(row).map(|(name, text)| ((*name).to_owned(), value(text))).collect::<Map<_, _>>()
-        };
-        self.rows.iter().map(object).collect()
+        let member = |(name, text): (&&str, &String)| ((*name).to_owned(), value(text));
+        self.rows.iter().map(|row| self.heading.iter().zip(row).map(member).collect::<Value>()).collect()
     }
 }
 
@@ -154,18 +152,18 @@ impl Report {
 
     /// Adds a figure with its goals, if it has any and is to be judged.
     pub(crate) fn add(&mut self, scenario: &str, name: &str, measured: f64, goals: &[Goal]) {
-        let mut row = |goal: Option<&Goal>| {
-            let number = |of: fn(&Goal) -> f64| goal.map_or(String::new(), |goal| of(goal).to_string());
-            let verdict = goal.map_or("", |goal| goal.verdict(measured)).to_owned();
-            let mut cells = vec![scenario.to_owned(), name.to_owned(), verdict, format!("{measured:.3}")];
-            cells.extend([number(|goal| goal.must), number(|goal| goal.aim), number(|goal| goal.row.into())]);
-            self.figures.rows.push(cells);
-        };
-        let of_figure: Vec<&Goal> = goals.iter().filter(|goal| goal.figure == name).collect();
+        let mut of_figure: Vec<Option<&Goal>> = goals.iter().filter(|goal| goal.figure == name).map(Some).collect();
         if of_figure.is_empty() {
-            row(None);
+            of_figure.push(None);
         }
-        of_figure.into_iter().for_each(|goal| row(Some(goal)));
+        for goal in of_figure {
+            let verdict = goal.map_or("", |goal| goal.verdict(measured));
+            let bounds = goal.map_or([const { String::new() }; 3], |goal| {
+                [goal.must, goal.aim, goal.row.into()].map(|number: f64| number.to_string())
+            });
+            let cells = [scenario.to_owned(), name.to_owned(), verdict.to_owned(), format!("{measured:.3}")];
+            self.figures.rows.push(cells.into_iter().chain(bounds).collect());
+        }
     }
 
     /// Shows everything, and names what is missed; returns true if no must is.
@@ -173,10 +171,7 @@ impl Report {
         let tables = [("turns", &self.turns), ("figures", &self.figures)];
         let tables = tables.into_iter().filter(|(_, table)| !table.rows.is_empty());
         line(&match as_json {
-            true => {
-                let members: Map<String, Value> = tables.map(|(name, table)| (name.to_owned(), table.json())).collect();
-                format!("{:#}", json!(members))
-            }
+            true => format!("{:#}", tables.map(|(name, table)| (name.to_owned(), table.json())).collect::<Value>()),
             false => tables.map(|(_, table)| table.text()).collect::<Vec<_>>().join("\n\n"),
         });
         let missed: Vec<&Vec<String>> = self.figures.rows.iter().filter(|row| row[2] == MISSED).collect();

@@ -11,7 +11,6 @@ use tokio::time::{sleep, timeout};
 use crate::Result;
 use crate::bench::{Bench, On};
 use crate::beside::{self, FOLLOWERS, Others, PIECE_BYTES, Printer, running_task};
-use crate::client::Client;
 use crate::figures::{Found, Latencies, progress};
 use crate::load::Load;
 use crate::numbered_ids::TASKS;
@@ -33,8 +32,8 @@ const PICKERS: usize = 16;
 const PICKUPS: u32 = 1_000;
 /// Windows of a long run, of which the first is compared with the last.
 const WINDOWS: u32 = 6;
-/// Followers come in groups: what a crowd of reads leaves of memory behind has nothing to do with their waiting.
-const FOLLOWERS_AT_ONCE: usize = 50;
+/// Requests that are held come in groups: what a crowd of reads leaves of memory behind has nothing to do with their waiting.
+const HELD_AT_ONCE: usize = 50;
 /// Longer than the text of metrics is given again.
 const SCRAPE_PAUSE: Duration = Duration::from_millis(1_050);
 
@@ -133,83 +132,71 @@ pub(crate) async fn idle(pid: u32) -> Result<[f64; 2]> {
     Ok([usage.rss_mebibytes(), usage.cpu_seconds / begin.elapsed().as_secs_f64()])
 }
 
-/// Adds what a server costs that is left alone with those.
-async fn add_idle(server: &Server, with: &str, found: &mut Found<'_>) -> Result<[f64; 2]> {
-    let [rss, share] = idle(server.pid()).await?;
-    found.add(&format!("{with}: RSS MiB"), rss);
-    found.add(&format!("{with}: share of a core"), share);
-    Ok([rss, share])
+/// Measures a server with as many connections as there are requests, of which each has sent its own once, and then with these requests
+/// held; each time memory and the share of a core.
+async fn hold(
+    server: &Server,
+    requests: &[Vec<u8>],
+    [idle_name, held_name]: [&str; 2],
+    found: &mut Found<'_>,
+) -> Result<[[f64; 2]; 2]> {
+    let mut clients = Vec::new();
+    for request in requests {
+        let mut client = server.client().await?;
+        client.send(request).await?.succeed()?;
+        clients.push(client);
+    }
+    let before = idle(server.pid()).await?;
+    for (number, (client, request)) in clients.iter_mut().zip(requests).enumerate() {
+        client.write(&request::with_wait(request)).await?;
+        if number % HELD_AT_ONCE == 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+    let held = idle(server.pid()).await?;
+    for client in &mut clients {
+        // Not a timer, of which the shortest is a millisecond: thousands are held for half a minute.
+        tokio::select! {
+            biased;
+            answer = client.answer() => return Err(format!("{held_name}: one was answered {}", answer?.status).into()),
+            () = yield_now() => {}
+        }
+    }
+    for (name, [rss, share]) in [(idle_name, before), (held_name, held)] {
+        found.add(&format!("{name}: RSS MiB"), rss);
+        found.add(&format!("{name}: share of a core"), share);
+    }
+    Ok([before, held])
 }
 
 /// Measures what connections cost that ask nothing, claims that wait for a task, heartbeats of running tasks that are held, and followers.
 pub(crate) async fn connections(bench: &Bench, count: u64, found: &mut Found<'_>) -> Result<()> {
     let server = bench.start(On::Disk).await?;
-    let mut clients = Vec::new();
+    let (address, numbers) = (server.endpoint.address, &server.numbers);
+    let claim = |_| Operation::Claim.request(address, OTHER, (0, numbers.next_run()));
+    let claims: Vec<Vec<u8>> = (0..count).map(claim).collect();
+    let [connected, waiting] = hold(&server, &claims, ["idle connections", "waiting claims"], found).await?;
+    let (mut client, mut heartbeats) = (server.client().await?, Vec::new());
     for _ in 0..count {
-        // Each has been used once.
-        let mut client = server.client().await?;
-        client.operate(Operation::Poll, OTHER, (0, server.numbers.next_run())).await?;
-        clients.push(client);
+        let ids = running_task(&server, &mut client).await?;
+        heartbeats.push(Operation::Heartbeat.request(address, OTHER, ids));
     }
-    let connected = add_idle(&server, "idle connections", found).await?;
-    for client in &mut clients {
-        client.wait(Operation::Claim, OTHER, (0, server.numbers.next_run())).await?;
-    }
-    let waiting = add_idle(&server, "waiting claims", found).await?;
-    all_held(&mut clients).await?;
-    drop(clients);
-    let (mut clients, mut runs) = (Vec::new(), Vec::new());
-    for _ in 0..count {
-        let mut client = server.client().await?;
-        runs.push(running_task(&server, &mut client).await?);
-        clients.push(client);
-    }
-    let running = add_idle(&server, "idle connections of workers with a running task each", found).await?;
-    for (ids, client) in runs.into_iter().zip(&mut clients) {
-        client.wait(Operation::Heartbeat, OTHER, ids).await?;
-    }
-    let held = add_idle(&server, "held heartbeats", found).await?;
-    all_held(&mut clients).await?;
-    drop((clients, server));
+    let names = ["idle connections of workers with a running task each", "held heartbeats"];
+    let [running, held] = hold(&server, &heartbeats, names, found).await?;
+    drop(server);
     // On a server of its own: memory that others gave back would hide what this takes.
     let server = bench.start(On::Disk).await?;
-    let (printers, mut clients) = (Printer::running(&server, count, PIECE_BYTES).await?, Vec::new());
     let read = |printer: &Printer| {
         request::get(server.endpoint.address, &format!("{}?offset={}", printer.path("output"), printer.offset))
     };
-    for printer in &printers {
-        // Used once for the same, so that what all of them share is there already.
-        let mut client = server.client().await?;
-        client.send(&read(printer)).await?.succeed()?;
-        clients.push(client);
-    }
-    let beside = add_idle(&server, "idle connections beside tasks that have printed", found).await?;
-    for (number, (client, printer)) in clients.iter_mut().zip(&printers).enumerate() {
-        client.write(&request::with_wait(&read(printer))).await?;
-        if number % FOLLOWERS_AT_ONCE == 0 {
-            sleep(Duration::from_millis(20)).await;
-        }
-    }
-    let following = add_idle(&server, "followers", found).await?;
-    all_held(&mut clients).await?;
+    let reads: Vec<Vec<u8>> = Printer::running(&server, count, PIECE_BYTES).await?.iter().map(read).collect();
+    let names = ["idle connections beside tasks that have printed", "followers"];
+    let [beside, following] = hold(&server, &reads, names, found).await?;
     // The lease scan looks at the running tasks, held or not.
     found.add("held heartbeats: share of a core more", held[1] - running[1]);
     found.add("followers: share of a core more", following[1] - beside[1]);
     found
         .add("followers: memory over that of waiting claims", (following[0] - beside[0]) / (waiting[0] - connected[0]));
-    Ok(())
-}
-
-/// Fails if one of the requests that are to be held is answered already.
-async fn all_held(clients: &mut [Client]) -> Result<()> {
-    for client in clients {
-        // Not a timer, of which the shortest is a millisecond: thousands are held for half a minute.
-        tokio::select! {
-            biased;
-            answer = client.answer() => return Err(format!("a request was not held, but answered {}", answer?.status).into()),
-            () = yield_now() => {}
-        }
-    }
     Ok(())
 }
 

@@ -265,8 +265,10 @@ fn show(connections: usize, subjects: &[Subject], is_compared: bool, found: &mut
             report.add(&label, &format!("{side}, errors: {code}"), *count as f64, &[]);
             report.faults[0] += count;
         }
-        if let Kind::Server(server, _) = &subject.kind {
-            report.faults[1] += server.numbers.double_claims();
+        match (&subject.kind, subject.side) {
+            // It always hands out the same task.
+            (_, Side::Server(_, On::Reference, ..)) | (Kind::Pgbench(_), _) => {}
+            (Kind::Server(server, _), _) => report.faults[1] += server.numbers.double_claims(),
         }
         subject.figures_beside.iter().for_each(|(figure, measured)| report.add(&label, figure, *measured, goals));
     }

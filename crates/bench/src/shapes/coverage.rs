@@ -1,51 +1,50 @@
 //! Names what the list of shapes lacks of the operations of `/openapi.json` and the fields of their requests. The tests here compare it
 //! with the routes of the dashboard, too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::operations::OPERATIONS;
 use super::shape::Shape;
 
+/// The names of the fields of each operation, as the list of shapes writes them.
+type Operations = BTreeMap<(String, String), BTreeSet<String>>;
+
 /// Names what the document has and the list of shapes has not, and the other way round.
 pub(super) fn differences(document: &Value) -> Vec<String> {
-    compare(OPERATIONS, &described(document), "/openapi.json")
-}
-
-/// An operation with the names of its fields, as the list of shapes writes them.
-type Described = ((String, String), BTreeSet<String>);
-
-fn operations(shapes: &[Shape]) -> BTreeSet<(String, String)> {
-    shapes.iter().map(|shape| (shape.method.to_owned(), shape.path.to_owned())).collect()
-}
-
-fn compare(shapes: &[Shape], described: &[Described], document: &str) -> Vec<String> {
-    let mut differences = Vec::new();
-    for ((method, path), fields) in described {
-        let rows: Vec<&Shape> = shapes.iter().filter(|shape| (shape.method, shape.path) == (method, path)).collect();
-        if rows.is_empty() {
+    let (listed, described, mut differences) = (listed(OPERATIONS), described(document), Vec::new());
+    for ((method, path), fields) in &described {
+        let Some(rows) = listed.get(&(method.clone(), path.clone())) else {
             differences.push(format!("{method} {path}: no row in shapes/operations.rs"));
-        }
-        let listed: BTreeSet<String> = rows.iter().flat_map(|shape| shape.fields()).map(|field| field.name).collect();
+            continue;
+        };
         // An object or a list is there if something in it is.
-        let has = |field: &String| listed.iter().any(|name| name == field || name.starts_with(&format!("{field}.")));
-        let missing = fields.iter().filter(|field| !rows.is_empty() && !has(field));
+        let has = |field: &&String| rows.iter().any(|row| row == *field || row.starts_with(&format!("{field}.")));
+        let missing = fields.iter().filter(|field| !has(field));
         differences.extend(missing.map(|field| format!("{method} {path}: no row has the field {field}")));
-        let gone = listed.iter().filter(|field| !fields.contains(*field));
-        differences.extend(gone.map(|field| format!("{method} {path}: {document} has no field {field}")));
+        let gone = rows.difference(fields);
+        differences.extend(gone.map(|field| format!("{method} {path}: /openapi.json has no field {field}")));
     }
-    let known: BTreeSet<(String, String)> = described.iter().map(|(operation, _)| operation.clone()).collect();
-    let gone = operations(shapes).into_iter().filter(|operation| !known.contains(operation));
-    differences.extend(gone.map(|(method, path)| format!("{method} {path}: not in {document}")));
+    let gone = listed.keys().filter(|operation| !described.contains_key(operation));
+    differences.extend(gone.map(|(method, path)| format!("{method} {path}: not in /openapi.json")));
     differences
 }
 
+fn listed(shapes: &[Shape]) -> Operations {
+    let mut listed = Operations::new();
+    for shape in shapes {
+        let fields = listed.entry((shape.method.to_owned(), shape.path.to_owned())).or_default();
+        fields.extend(shape.fields().into_iter().map(|field| field.name));
+    }
+    listed
+}
+
 /// The operations of the document.
-fn described(document: &Value) -> Vec<Described> {
-    let mut described = Vec::new();
-    for (path, item) in document["paths"].as_object().into_iter().flatten() {
-        for (method, operation) in item.as_object().into_iter().flatten() {
+fn described(document: &Value) -> Operations {
+    let mut described = Operations::new();
+    for (path, item) in members(&document["paths"]) {
+        for (method, operation) in members(item) {
             let mut fields = BTreeSet::new();
             for parameter in operation["parameters"].as_array().into_iter().flatten() {
                 let name = parameter["name"].as_str().unwrap_or_default();
@@ -56,13 +55,17 @@ fn described(document: &Value) -> Vec<Described> {
                     _ => {}
                 }
             }
-            for content in operation["requestBody"]["content"].as_object().into_iter().flat_map(|map| map.values()) {
+            for (_, content) in members(&operation["requestBody"]["content"]) {
                 add_properties(document, &content["schema"], "", &mut Vec::new(), &mut fields);
             }
-            described.push(((method.to_uppercase(), path.clone()), fields));
+            described.insert((method.to_uppercase(), path.clone()), fields);
         }
     }
     described
+}
+
+fn members(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    object.as_object().into_iter().flatten()
 }
 
 /// Adds all properties of a schema, with those of its properties.
@@ -86,7 +89,7 @@ fn add_properties<'d>(
     for choice in ["oneOf", "anyOf", "allOf"].iter().flat_map(|word| schema[word].as_array()).flatten() {
         add_properties(document, choice, path, above, fields);
     }
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+    for (name, property) in members(&schema["properties"]) {
         fields.insert(format!("{path}{name}"));
         add_properties(document, property, &format!("{path}{name}."), above, fields);
     }
@@ -120,7 +123,7 @@ mod tests {
     /// Names what differs from the routes of the dashboard, and from the parameters of the pages that list theirs.
     fn page_differences() -> Vec<String> {
         let routes = routes(DASHBOARD_ROUTER).into_iter().filter(|(_, path)| !NOT_PAGES.contains(&path.as_str()));
-        let listed: BTreeSet<(String, String)> = operations(PAGES);
+        let listed: BTreeSet<(String, String)> = listed(PAGES).into_keys().collect();
         let routes: BTreeSet<(String, String)> = routes.collect();
         let missing =
             routes.difference(&listed).map(|(method, path)| format!("{method} {path}: no row in shapes/pages.rs"));
