@@ -30,10 +30,10 @@ async fn filled(tasks: usize, seed: u64) -> (Database, Readers, Vec<Task>) {
 }
 
 async fn list(readers: &Readers, query: &TaskQuery) -> Result<Page<Task>, StoreError> {
-    let (read, page) = TaskRead::written(query.clone(), Arc::new(page_reader::write));
+    let (read, page) = TaskRead::rows(query.clone(), page_reader::row);
     let read = async move |snapshot: &Snapshot<'_>| reads::read_tasks(snapshot, &queue("q"), &read).await;
     readers.read_long("listing", read).await?;
-    page.take().map(|page| page_reader::read(page, &queue("q")))
+    page.take()
 }
 
 async fn read_workers(readers: &Readers, read: WorkerRead, now: Option<Timestamp>) {
@@ -53,12 +53,12 @@ fn expected(tasks: &[Task], query: &TaskQuery) -> Page<Task> {
     let mut selected: Vec<Task> = tasks.iter().filter(|task| query.selection.matches(&task.view())).cloned().collect();
     selected.retain(|task| after.as_ref().is_none_or(|after| order(&place(task), after).is_gt()));
     selected.sort_by(|a, b| order(&place(a), &place(b)));
-    let (read, written) = TaskRead::written(query.clone(), Arc::new(page_reader::write));
+    let (read, listed) = TaskRead::rows(query.clone(), page_reader::row);
     let TaskRead::Page(query, rows) = read else { panic!("a page") };
     let mut page = TaskPage::new(&query, QueueKey(QUEUE_KEY), rows());
     let more = !selected.iter().all(|task| page.push(&task.view()));
     page.finish(more);
-    page_reader::read(written.take().unwrap(), &queue("q"))
+    listed.take().unwrap()
 }
 
 #[tokio::test]

@@ -20,7 +20,6 @@ fn stored(definition: Definition) -> Task {
 #[test]
 fn a_new_task_weighs_its_bytes_routes_and_dependencies() {
     let names: Vec<String> = (0..256).map(|n| format!("r{n}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let cases = [
         (Definition::default(), 1),
         (Definition { args: object_of_bytes(40_960), ..Definition::default() }, 11),

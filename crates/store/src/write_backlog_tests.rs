@@ -1,19 +1,36 @@
 //! Which commands the next transaction takes.
 
-use tokio::sync::mpsc::channel;
+use tokio::sync::mpsc::{Sender, channel};
 
 use super::*;
-use crate::command::{Command, CreateTasks, Heartbeat};
+use crate::command::{CreateTasks, Heartbeat};
 use crate::conformance::commands::*;
-use crate::submission::{PendingAnswer, Submission};
+use crate::conformance::queued::queued;
 use crate::write_queue::CAPACITY;
 use taskqueue_core::definition::Definition;
 
 type Write = QueuedWrite<()>;
 
-fn queued<C: Command>(command: C) -> (Write, PendingAnswer<C::Answer>) {
-    let (submission, answer) = Submission::new(command);
-    (Write::new(C::into_request(submission)), answer)
+/// A backlog to which commands come while others are taken out of it.
+struct Line {
+    sender: Sender<Write>,
+    backlog: WriteBacklog<()>,
+}
+
+impl Line {
+    fn new() -> Self {
+        let (sender, receiver) = channel(CAPACITY + 2);
+        Self { sender, backlog: WriteBacklog::new(receiver) }
+    }
+
+    fn send(&self, write: Write) {
+        self.sender.try_send(write).unwrap_or_else(|_| panic!("no room"));
+    }
+
+    /// The items of the commands of the next transaction.
+    fn next(&mut self) -> Vec<usize> {
+        self.backlog.try_next().unwrap().iter().map(|write| write.items).collect()
+    }
 }
 
 fn several(items: usize) -> Write {
@@ -25,9 +42,9 @@ fn single() -> Write {
 }
 
 fn backlog(writes: impl IntoIterator<Item = Write>) -> WriteBacklog<()> {
-    let (sender, receiver) = channel(CAPACITY);
-    writes.into_iter().for_each(|write| sender.try_send(write).unwrap_or_else(|_| panic!("no room")));
-    WriteBacklog::new(receiver)
+    let line = Line::new();
+    writes.into_iter().for_each(|write| line.send(write));
+    line.backlog
 }
 
 /// The items of the commands of each transaction.
@@ -61,60 +78,50 @@ fn a_command_that_is_larger_than_a_transaction_is_not_divided() {
 
 #[test]
 fn a_full_transaction_is_followed_by_the_single_commands_that_came_meanwhile() {
-    let (sender, receiver) = channel(CAPACITY);
-    let send = |write: Write| sender.try_send(write).unwrap_or_else(|_| panic!("no room"));
-    let mut backlog = WriteBacklog::new(receiver);
-    let items = |next: Option<Vec<Write>>| next.unwrap().iter().map(|write| write.items).collect::<Vec<_>>();
-    (0..50).for_each(|_| send(several(1_000)));
-    assert_eq!(items(backlog.try_next()), [1_000]);
-    send(single());
-    assert_eq!(items(backlog.try_next()), [1]);
-    send(single());
-    assert_eq!(items(backlog.try_next()), [1, 1_000], "however many single commands come, others get their turn");
-    send(single());
-    assert_eq!(items(backlog.try_next()), [1]);
-    assert_eq!(items(backlog.try_next()), [1_000]);
-    (0..300).for_each(|_| send(single()));
-    send(several(100));
-    assert_eq!(items(backlog.try_next()), [1; 256]);
-    assert_eq!(items(backlog.try_next()), [vec![1; 44], vec![1_000]].concat());
+    let mut line = Line::new();
+    (0..50).for_each(|_| line.send(several(1_000)));
+    assert_eq!(line.next(), [1_000]);
+    line.send(single());
+    assert_eq!(line.next(), [1]);
+    line.send(single());
+    assert_eq!(line.next(), [1, 1_000], "however many single commands come, others get their turn");
+    line.send(single());
+    assert_eq!(line.next(), [1]);
+    assert_eq!(line.next(), [1_000]);
+    (0..300).for_each(|_| line.send(single()));
+    line.send(several(100));
+    assert_eq!(line.next(), [1; 256]);
+    assert_eq!(line.next(), [vec![1; 44], vec![1_000]].concat());
 }
 
 #[test]
 fn single_commands_do_not_share_the_transaction_of_a_large_command() {
-    let (sender, receiver) = channel(CAPACITY);
-    let send = |write: Write| sender.try_send(write).unwrap_or_else(|_| panic!("no room"));
-    let mut backlog = WriteBacklog::new(receiver);
-    let items = |next: Option<Vec<Write>>| next.unwrap().iter().map(|write| write.items).collect::<Vec<_>>();
+    let mut line = Line::new();
     let names: Vec<String> = (0..256).map(|n| format!("r{n}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let new = |n: usize| (task_id(n), Box::new(with_routes(&names).into()));
     let large = || queued(CreateTasks { queue: queue("q"), tasks: (0..100).map(new).collect() }).0;
     assert_eq!(large().items, 1_700, "routes count");
-    (0..3).for_each(|_| send(large()));
-    send(single());
-    assert_eq!(items(backlog.try_next()), [1], "it is committed before");
-    send(single());
-    assert_eq!(items(backlog.try_next()), [1_700], "the turn of the large one, whatever else comes");
-    send(several(10));
-    assert_eq!(items(backlog.try_next()), [1]);
-    send(single());
-    assert_eq!(items(backlog.try_next()), [1_700]);
-    assert_eq!(items(backlog.try_next()), [1]);
-    assert_eq!(items(backlog.try_next()), [1_700]);
-    assert_eq!(items(backlog.try_next()), [10]);
+    (0..3).for_each(|_| line.send(large()));
+    line.send(single());
+    assert_eq!(line.next(), [1], "it is committed before");
+    line.send(single());
+    assert_eq!(line.next(), [1_700], "the turn of the large one, whatever else comes");
+    line.send(several(10));
+    assert_eq!(line.next(), [1]);
+    line.send(single());
+    assert_eq!(line.next(), [1_700]);
+    assert_eq!(line.next(), [1]);
+    assert_eq!(line.next(), [1_700]);
+    assert_eq!(line.next(), [10]);
 }
 
 #[test]
 fn small_commands_of_several_items_share_a_transaction_with_single_ones_at_any_time() {
-    let (sender, receiver) = channel(CAPACITY);
-    let send = |write: Write| sender.try_send(write).unwrap_or_else(|_| panic!("no room"));
-    let mut backlog = WriteBacklog::new(receiver);
-    (0..30).for_each(|_| send(several(100)));
-    let items = |next: Option<Vec<Write>>| next.unwrap().iter().map(|write| write.items).collect::<Vec<_>>();
-    assert_eq!(items(backlog.try_next()), [100; 10]);
-    send(single());
-    assert_eq!(items(backlog.try_next()), [1, 100, 100]);
+    let mut line = Line::new();
+    (0..30).for_each(|_| line.send(several(100)));
+    assert_eq!(line.next(), [100; 10]);
+    line.send(single());
+    assert_eq!(line.next(), [1, 100, 100]);
 }
 
 /// A creation that is heavy by what it waits for, and not by its items.
@@ -125,20 +132,13 @@ fn waiting_task(of: &str, id: usize) -> Write {
 
 #[test]
 fn light_commands_wait_for_no_more_than_one_transaction_of_heavy_single_ones() {
-    let (sender, receiver) = channel(CAPACITY);
-    let send = |write: Write| sender.try_send(write).unwrap_or_else(|_| panic!("no room"));
-    let mut backlog = WriteBacklog::new(receiver);
-    let items = |next: Option<Vec<Write>>| next.unwrap().iter().map(|write| write.items).collect::<Vec<_>>();
-    (0..32).for_each(|id| send(waiting_task("q", id)));
-    send(single());
-    assert_eq!(items(backlog.try_next()), [1, 251, 251, 251, 251]);
-    send(single());
-    assert_eq!(
-        items(backlog.try_next()),
-        [1, 251],
-        "it has waited for one that was full, and waits for a quarter of one"
-    );
-    assert_eq!(items(backlog.try_next()), [251; 4]);
+    let mut line = Line::new();
+    (0..32).for_each(|id| line.send(waiting_task("q", id)));
+    line.send(single());
+    assert_eq!(line.next(), [1, 251, 251, 251, 251]);
+    line.send(single());
+    assert_eq!(line.next(), [1, 251], "it has waited for one that was full, and waits for a quarter of one");
+    assert_eq!(line.next(), [251; 4]);
 }
 
 #[test]
@@ -212,15 +212,14 @@ fn what_was_left_comes_before_what_came_later_the_light_first_and_then_the_oldes
 
 #[tokio::test]
 async fn more_heavy_commands_than_may_wait_are_busy_and_those_of_other_queues_and_light_ones_are_not() {
-    let (sender, receiver) = channel(CAPACITY + 2);
-    let send = |write: Write| sender.try_send(write).unwrap_or_else(|_| panic!("no room"));
-    let mut backlog = WriteBacklog::new(receiver);
-    (0..CAPACITY / 4).for_each(|_| send(several(5)));
+    let line = Line::new();
+    (0..CAPACITY / 4).for_each(|_| line.send(several(5)));
     let (write, refused) = queued(create_all(0..5));
-    send(write);
+    line.send(write);
     let other = CreateTasks { queue: queue("other"), ..create_all(0..5) };
-    send(queued(other).0);
-    send(queued::<Heartbeat>(heartbeat("q", 1, 1)).0);
+    line.send(queued(other).0);
+    line.send(queued::<Heartbeat>(heartbeat("q", 1, 1)).0);
+    let Line { sender, mut backlog } = line;
     let next = backlog.next().await;
     assert!(next[0].is_light() && next[2].request.queue() == Some(&queue("other")));
     assert_eq!(refused.wait().await, Err(StoreError::Busy));

@@ -52,8 +52,7 @@ pub async fn bulk_actions_count_each_task(fixture: Fixture) {
 }
 
 pub async fn a_lease_that_a_late_report_ends_has_expired_once(fixture: Fixture) {
-    fixture.create(1, with_budget(3)).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, with_budget(3)).await;
     fixture.pass(LEASE_SECONDS - 1).await;
     fixture.clock.advance_seconds(1);
     fixture.refused(complete("q", 1, 1, object("{}"))).await;

@@ -134,20 +134,9 @@ async fn one_by_one(store: &Fixture, command: AnyCommand) -> Result<AnyAnswer, S
         }
         AnyCommand::ReportRuns(ReportRuns { queue, reports }) => {
             let mut items = Vec::new();
-            for RunItem { id, run_id, action } in reports.iter().cloned() {
-                let queue = queue.clone();
-                let done = match action {
-                    RunAction::Heartbeat { progress } => {
-                        store.write(Heartbeat { queue, id, run_id, progress }).await.map(Some)
-                    }
-                    RunAction::Progress { progress } => {
-                        store.write(ReportProgress { queue, id, run_id, progress }).await.map(|()| None)
-                    }
-                    RunAction::Report(report) => {
-                        store.write(ReportRun { queue, id, run_id, report }).await.map(|()| None)
-                    }
-                };
-                items.push(item(done)?);
+            for report in reports.iter().cloned() {
+                let lease = |answer| if let AnyAnswer::Lease(until) = answer { Some(until) } else { None };
+                items.push(item(store.write(AnyCommand::of_item(queue.clone(), report)).await.map(lease))?);
             }
             Ok(AnyAnswer::ReportedItems(items))
         }
@@ -165,29 +154,12 @@ fn item<A>(answer: Result<A, StoreError>) -> Result<Result<A, Refusal>, StoreErr
     }
 }
 
-async fn pages(
-    store: &dyn Store,
-    name: &QueueName,
-    (selection, order, limit): (&TaskSelection, TaskOrder, u16),
-) -> Result<Vec<Vec<Task>>, StoreError> {
-    let (mut pages, mut after) = (Vec::new(), None);
-    loop {
-        let query = TaskQuery { selection: selection.clone(), order, limit, after, max_bytes: PAGE_BYTES };
-        let Page { items, next } = page_reader::list(store, name, query).await?;
-        pages.push(items);
-        match next {
-            Some(next) => after = Some(next),
-            None => return Ok(pages),
-        }
-    }
-}
-
 async fn compare_tasks(model: &dyn Store, store: &dyn Store, name: &QueueName, random: &mut Random) {
     let (selection, order) = (filters::selection(random), filters::order(random));
     let limit = random.pick(&[1, 2, 3, 5, 100]);
-    let wanted = (&selection, order, limit);
-    let listed = pages(store, name, wanted).await;
-    assert_eq!(listed, pages(model, name, wanted).await, "{wanted:?}");
+    let wanted = TaskQuery { selection: selection.clone(), order, limit, after: None, max_bytes: PAGE_BYTES };
+    let listed = page_reader::pages(store, name, wanted.clone()).await;
+    assert_eq!(listed, page_reader::pages(model, name, wanted.clone()).await, "{wanted:?}");
     // What no list shows: runs, and how they ended.
     for task in listed.into_iter().flatten().flatten() {
         let (ours, theirs) = (store.get_task(name, task.id).await, model.get_task(name, task.id).await);

@@ -113,6 +113,17 @@ any_command! {
     Scan => AnyAnswer::Scanned,
 }
 
+impl AnyCommand {
+    /// What an item of a report of several runs says, alone.
+    pub fn of_item(queue: QueueName, RunItem { id, run_id, action }: RunItem) -> Self {
+        match action {
+            RunAction::Heartbeat { progress } => Heartbeat { queue, id, run_id, progress }.into(),
+            RunAction::Progress { progress } => ReportProgress { queue, id, run_id, progress }.into(),
+            RunAction::Report(report) => ReportRun { queue, id, run_id, report }.into(),
+        }
+    }
+}
+
 impl From<Upkeep> for AnyCommand {
     fn from(upkeep: Upkeep) -> Self {
         Self::Upkeep(upkeep)

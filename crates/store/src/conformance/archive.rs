@@ -63,9 +63,7 @@ pub async fn bulk_updates_and_actions_leave_archived_tasks_out_unless_they_are_i
 }
 
 pub async fn a_bulk_update_archives_all_or_nothing(fixture: Fixture) {
-    for id in 1..=3 {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(1..=3)).await;
     fixture.ok(cancel("q", 1)).await;
     fixture.ok(cancel("q", 2)).await;
     let refused = fixture.refused(update_all("q", "priority == 0", to_archived(true))).await;
@@ -90,8 +88,7 @@ pub async fn archived_tasks_keep_their_queue_from_being_empty(fixture: Fixture) 
 }
 
 pub async fn an_archived_task_that_has_succeeded_is_a_dependency_like_any_other(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, Definition::default()).await;
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
     fixture.ok(update("q", 1, to_archived(true))).await;
     fixture.create(2, waits_for(&[1])).await;

@@ -115,9 +115,7 @@ pub async fn what_is_created_between_plan_and_write_is_updated_too(fixture: Fixt
 
 pub async fn what_is_claimed_between_plan_and_write_is_left_out(fixture: Fixture) {
     let gated = GatedBench::new(fixture);
-    for id in ["a", "b", "c"] {
-        gated.fixture.create(id, Definition::default()).await;
-    }
+    gated.fixture.ok(create_all(["a", "b", "c"])).await;
     let between =
         commands![claim("q", "default", 1), claim("q", "default", 2), complete("q", "b", 2, object(r#"{"r":1}"#))];
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
@@ -156,9 +154,7 @@ pub async fn what_is_changed_between_plan_and_write_is_judged_as_it_is_then(fixt
 pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(fixture: Fixture) {
     let gated = GatedBench::new(fixture);
     let with_args = |args: &str| Definition { args: object(args), ..named("m") };
-    for id in ["a", "b", "c", "d"] {
-        gated.fixture.create(id, with_args(r#"{"k":1,"n":1}"#)).await;
-    }
+    gated.fixture.create_many(["a", "b", "c", "d"].map(|id| (id, with_args(r#"{"k":1,"n":1}"#)))).await;
     let to_args = |args: &str| Update { args: Some(object(args)), ..Update::default() };
     let between = commands![
         update("q", "a", to_args(r#"{"n":2}"#)),
@@ -182,9 +178,7 @@ pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(fixtu
 
 pub async fn what_is_deleted_between_plan_and_write_is_not_counted(fixture: Fixture) {
     let gated = GatedBench::new(fixture);
-    for id in ["a", "b", "c", "d"] {
-        gated.fixture.create(id, Definition::default()).await;
-    }
+    gated.fixture.ok(create_all(["a", "b", "c", "d"])).await;
     gated.fixture.ok(update("q", "d", to_priority(5))).await;
     let again = create("q", "b", named("again"));
     let between = commands![delete("q", "a"), delete("q", "b"), again, delete("q", "d")];
@@ -195,9 +189,7 @@ pub async fn what_is_deleted_between_plan_and_write_is_not_counted(fixture: Fixt
 
 pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched(fixture: Fixture) {
     let gated = GatedBench::new(fixture);
-    for id in ["a", "b", "c"] {
-        gated.fixture.create(id, with_budget(3)).await;
-    }
+    gated.fixture.create_many(["a", "b", "c"].map(|id| (id, with_budget(3)))).await;
     let writing =
         gated.begin(update_all("q", "exists(id)", Update { routes: Some(routes(&["x"])), ..to_budget(1) })).await;
     gated.fixture.claim(1).await;
@@ -272,11 +264,7 @@ pub async fn a_caller_that_leaves_between_plan_and_write_has_done_nothing(fixtur
 /// The model gives the expected result: there the bulk update is done as a whole, after the writes in between.
 pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(fixture: Fixture) {
     let gated = GatedBench::new(fixture);
-    let model = Fixture {
-        store: Arc::new(ModelStore::new(Arc::new(gated.fixture.clock.clone()))),
-        clock: gated.fixture.clock.clone(),
-    };
-    model.ok(create_queue("q")).await;
+    let model = gated.fixture.model().await;
     let mut generator = Generator::new(17);
     // Bulk actions are not held.
     gated.held.passed.store(true, Ordering::SeqCst);

@@ -107,9 +107,7 @@ pub async fn a_bulk_action_on_a_missing_queue_is_refused(fixture: Fixture) {
 }
 
 pub async fn tasks_are_requeued_in_the_order_of_their_creation(fixture: Fixture) {
-    for id in ["c", "a", "d", "b"] {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(["c", "a", "d", "b"])).await;
     for id in ["b", "d", "a", "c"] {
         fixture.ok(cancel("q", id)).await;
     }
@@ -137,9 +135,7 @@ pub async fn run_ids_of_tasks_that_a_bulk_action_deletes_stay_used(fixture: Fixt
 
 /// Random tasks of random states; the model gets the actions one by one.
 pub async fn a_bulk_action_does_what_a_loop_over_the_ids_does(fixture: Fixture) {
-    let clock = fixture.clock.clone();
-    let model = Fixture { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
-    model.ok(create_queue("q")).await;
+    let model = fixture.model().await;
     let (mut random, mut changed, mut last_run) = (Random::new(5), 0, 0);
     for round in 0..40 {
         let mut commands: Vec<AnyCommand> = Vec::new();

@@ -28,9 +28,8 @@ fn acted(matched: u64, changed: u64) -> Result<Acted, StoreError> {
 pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_decided_again(fixture: Fixture) {
     let gated = GatedBench::new(fixture);
     let fixture = &gated.fixture;
-    for id in ["claimed", "completed", "renamed", "moved", "deleted", "again", "untouched"] {
-        fixture.create(id, named("m")).await;
-    }
+    let ids = ["claimed", "completed", "renamed", "moved", "deleted", "again", "untouched"];
+    fixture.create_many(ids.map(|id| (id, named("m")))).await;
     let other_name = Update { name: Some(Some("other".into())), ..Update::default() };
     let between = commands![
         claim("q", "default", 1),

@@ -72,9 +72,7 @@ pub async fn fail_unclaim_requeue_and_expiry_go_behind_every_task_of_their_prior
     fixture.create("expired", Definition::default()).await;
     fixture.claim("old").await;
     fixture.pass(295).await;
-    for id in ["failed", "unclaimed", "stays", "requeued", "again"] {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(["failed", "unclaimed", "stays", "requeued", "again"])).await;
     fixture.create("low", with_priority(-1)).await;
     fixture.claim("f").await;
     fixture.claim("u").await;
@@ -89,9 +87,8 @@ pub async fn fail_unclaim_requeue_and_expiry_go_behind_every_task_of_their_prior
 }
 
 pub async fn only_pending_tasks_are_claimed(fixture: Fixture) {
-    for id in ["cancelled", "failed", "succeeded", "running", "deleted", "pending"] {
-        fixture.create(id, with_budget(1)).await;
-    }
+    let ids = ["cancelled", "failed", "succeeded", "running", "deleted", "pending"];
+    fixture.create_many(ids.map(|id| (id, with_budget(1)))).await;
     fixture.ok(cancel("q", "cancelled")).await;
     fixture.ok(delete("q", "deleted")).await;
     fixture.claim(1).await;

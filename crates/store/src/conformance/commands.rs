@@ -52,8 +52,8 @@ pub fn args_beyond_the_limit(more: usize) -> JsonObject {
 }
 
 /// A set of routes.
-pub fn routes(names: &[&str]) -> Routes {
-    Routes::new(names.iter().copied().map(route).collect()).unwrap()
+pub fn routes(names: &[impl AsRef<str>]) -> Routes {
+    Routes::new(names.iter().map(|name| route(name.as_ref())).collect()).unwrap()
 }
 
 /// A definition with this priority.
@@ -67,7 +67,7 @@ pub fn with_budget(max_attempts: i64) -> Definition {
 }
 
 /// A definition with these routes.
-pub fn with_routes(names: &[&str]) -> Definition {
+pub fn with_routes(names: &[impl AsRef<str>]) -> Definition {
     Definition { routes: routes(names), ..Definition::default() }
 }
 
@@ -291,7 +291,7 @@ pub fn to_budget(max_attempts: i64) -> Update {
 }
 
 /// An update of the routes.
-pub fn to_routes(names: &[&str]) -> Update {
+pub fn to_routes(names: &[impl AsRef<str>]) -> Update {
     Update { routes: Some(routes(names)), ..Update::default() }
 }
 

@@ -86,8 +86,7 @@ pub async fn the_identity_is_that_of_the_creation_for_the_life_of_the_task(fixtu
 }
 
 pub async fn the_id_of_a_deleted_task_is_free_again(fixture: Fixture) {
-    fixture.create(1, named("first")).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, named("first")).await;
     fixture.ok(complete("q", 1, 1, object(r#"{"r":1}"#))).await;
     fixture.ok(delete("q", 1)).await;
     let again = fixture.create(1, named("second")).await;

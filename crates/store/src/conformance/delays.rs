@@ -77,8 +77,7 @@ pub async fn a_failed_attempt_waits_before_the_next_one(fixture: Fixture) {
 
 pub async fn a_worker_says_how_long_the_next_attempt_waits(fixture: Fixture) {
     let report = |run: usize, report| ReportRun { queue: queue("q"), id: task_id(1), run_id: run_id(run), report };
-    fixture.create(1, retried_after(10.0)).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, retried_after(10.0)).await;
     let retry_after = Some(Duration::from_millis(1_500));
     fixture.ok(report(1, RunReport::Fail { failure: failure("no"), retry: true, retry_after })).await;
     fixture.clock.advance_micros(1_499_999);
@@ -94,9 +93,7 @@ pub async fn a_worker_says_how_long_the_next_attempt_waits(fixture: Fixture) {
 pub async fn an_update_moves_a_task_between_the_delay_and_the_order(fixture: Fixture) {
     let to = |at| Update { not_before: Some(at), ..Update::default() };
     let later = Some(fixture.now().plus_seconds(100));
-    for id in 1..=3 {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(1..=3)).await;
     fixture.ok(update("q", 1, to(later))).await;
     fixture.ok(update_all("q", &format!("id == '{}'", task_id(2)), to(later))).await;
     assert_eq!([next(&fixture, 1).await, next(&fixture, 2).await], [Some(3), None]);
@@ -132,8 +129,7 @@ pub async fn a_time_that_comes_wakes_a_waiting_claim(fixture: Fixture) {
 }
 
 pub async fn a_run_that_is_active_for_too_long_is_ended_by_the_scan(fixture: Fixture) {
-    fixture.create(1, limited_to(20)).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, limited_to(20)).await;
     fixture.pass(15).await;
     fixture.ok(heartbeat("q", 1, 1)).await;
     assert_eq!(fixture.pass(4).await.expired_runs, 0);
@@ -148,8 +144,7 @@ pub async fn a_run_that_is_active_for_too_long_is_ended_by_the_scan(fixture: Fix
 pub async fn a_run_that_is_active_for_too_long_is_ended_by_its_next_call(fixture: Fixture) {
     let refusal = Refusal::RunFinalized { end: RunEnd::Timeout };
     for id in 1..=2 {
-        fixture.create(id, limited_to(4)).await;
-        fixture.claim(id).await;
+        fixture.create_running(id, limited_to(4)).await;
     }
     fixture.clock.advance_seconds(4);
     assert_eq!(fixture.refused(heartbeat("q", 1, 1)).await, refusal);
@@ -159,8 +154,7 @@ pub async fn a_run_that_is_active_for_too_long_is_ended_by_its_next_call(fixture
 }
 
 pub async fn an_outage_is_not_held_against_the_time_of_a_run(fixture: Fixture) {
-    fixture.create(1, limited_to(60)).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, limited_to(60)).await;
     fixture.scan().await;
     fixture.clock.advance_seconds(600);
     assert_eq!(fixture.scan().await.credited_runs, 1);
@@ -170,8 +164,7 @@ pub async fn an_outage_is_not_held_against_the_time_of_a_run(fixture: Fixture) {
 }
 
 pub async fn a_replayed_claim_of_a_run_that_took_too_long_is_refused(fixture: Fixture) {
-    fixture.create(1, limited_to(4)).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, limited_to(4)).await;
     fixture.clock.advance_seconds(3);
     fixture.claim(1).await;
     fixture.clock.advance_seconds(1);

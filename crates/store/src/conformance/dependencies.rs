@@ -256,9 +256,7 @@ pub async fn a_dependency_that_failed_during_a_run_cancels_the_task_that_comes_b
 }
 
 pub async fn an_update_replaces_what_a_task_waits_for(fixture: Fixture) {
-    for id in 1..=2 {
-        fixture.create(id, with_routes(&["parents"])).await;
-    }
+    fixture.create_many((1..=2).map(|id| (id, with_routes(&["parents"])))).await;
     fixture.create(3, waits_for(&[1])).await;
     let parent = |id: usize, run: usize| {
         let fixture = &fixture;
@@ -411,9 +409,7 @@ pub async fn a_bulk_action_sees_what_it_has_done_to_tasks_that_wait(fixture: Fix
 pub async fn a_bulk_update_that_cancels_a_task_cancels_those_that_wait_for_it(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     fixture.ok(cancel("q", 1)).await;
-    for id in 2..=4 {
-        fixture.create(id, waits_for(&[id - 1])).await;
-    }
+    fixture.create_many((2..=4).map(|id| (id, waits_for(&[id - 1])))).await;
     let cancels = Update { on_dependency_failure: Some(OnDependencyFailure::Cancel), ..to_priority(7) };
     let updated = fixture.ok(update_all("q", "status == 'pending'", cancels)).await;
     assert_eq!((updated.matched, updated.updated), (3, 3));

@@ -31,9 +31,7 @@ pub async fn a_task_that_waits_for_itself_is_told_so(fixture: Fixture) {
 
 /// Only the oldest of them are looked at.
 pub async fn a_task_that_names_itself_is_told_so_however_many_wait_for_it(fixture: Fixture) {
-    for id in 2..=102 {
-        fixture.create(id, waits_for(&[1])).await;
-    }
+    fixture.create_many((2..=102).map(|id| (id, waits_for(&[1])))).await;
     fixture.create(1, waits_for(&[1])).await;
     let reasons = dependency_cycle::explain(&*fixture.store, &queue("q"), task_id(1), LONG).await.unwrap().reasons;
     assert_eq!(reasons[0], Reason::DependencyCycle { tasks: vec![] });

@@ -26,9 +26,7 @@ pub async fn queues_tasks_and_identities_survive(storage: &impl Storage) {
 
 pub async fn active_runs_and_their_leases_survive(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
-    for id in 1..4 {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(1..4)).await;
     let first = fixture.claim(1).await;
     fixture.claim(2).await;
     fixture.pass(100).await;
@@ -89,11 +87,35 @@ pub async fn what_tasks_wait_for_survives(storage: &impl Storage) {
     assert_eq!(fixture.get(5).await.lifecycle.finished_run, Some(ended));
 }
 
+/// What is noted of a dependency when it is deleted, and when ended tasks are to be deleted.
+pub async fn what_is_noted_of_dependencies_and_retention_survives(storage: &impl Storage) {
+    let fixture = Fixture::with_queue(storage).await;
+    fixture.create(1, Definition::default()).await;
+    fixture.create(2, waits_for(&[1, 9])).await;
+    fixture.ok(delete("q", 1)).await;
+    fixture.create(3, Definition::default()).await;
+    fixture.ok(cancel("q", 3)).await;
+    fixture.ok(update("q", 3, to_archived(true))).await;
+    let retention = RetentionPatch { cancelled_seconds: Some(Some(60)), ..RetentionPatch::default() };
+    let patch = SettingsPatch { paused: Some(true), retention, ..SettingsPatch::default() };
+    let settings = fixture.ok(change_settings("q", patch)).await;
+    fixture.upkeep().await;
+    let before = fixture.tasks("q").await;
+    let fixture = fixture.reopen(storage).await;
+    assert_eq!(fixture.store.queue_settings(&queue("q")).await, Ok(settings));
+    assert_eq!((fixture.tasks("q").await, fixture.count(all()).await), (before, 1));
+    // A requeue would wait for it, and one that is to be cancelled is.
+    let cancels = Update { on_dependency_failure: Some(OnDependencyFailure::Cancel), ..Update::default() };
+    fixture.ok(update("q", 2, cancels)).await;
+    assert_eq!(fixture.status(2).await, Status::Cancelled);
+    fixture.clock.advance_seconds(60);
+    fixture.upkeep().await;
+    assert_eq!(fixture.tasks("q").await, vec![], "also the archived one");
+}
+
 pub async fn who_ran_a_task_survives(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
-    for id in 1..=4 {
-        fixture.create(id, with_budget(9)).await;
-    }
+    fixture.create_many((1..=4).map(|id| (id, with_budget(9)))).await;
     for run in 1..=3 {
         fixture.claimed(claim_by(&format!(r#"{{"slot":{run},"nul":"\u0000"}}"#), run)).await.unwrap();
     }
@@ -113,8 +135,7 @@ pub async fn who_ran_a_task_survives(storage: &impl Storage) {
 pub async fn progress_telemetry_and_output_survive(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
     for id in 1..=2 {
-        fixture.create(id, Definition::default()).await;
-        fixture.claim(id).await;
+        fixture.create_running(id, Definition::default()).await;
         fixture.ok(progress(id, id, r#"{"nul":"\u0000","step":7}"#)).await;
         fixture.ok(print(id, id, 5, "é\0 one ")).await;
         fixture.ok(print(id, id, 50, "two")).await;
@@ -189,9 +210,7 @@ pub async fn run_ids_of_deleted_tasks_survive(storage: &impl Storage) {
 
 pub async fn the_pending_order_survives(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
-    for id in ["f", "a", "c", "b", "e", "d"] {
-        fixture.create(id, with_routes(&["default", "x"])).await;
-    }
+    fixture.create_many(["f", "a", "c", "b", "e", "d"].map(|id| (id, with_routes(&["default", "x"])))).await;
     fixture.ok(update("q", "e", to_priority(1))).await;
     fixture.ok(requeue("q", "a")).await;
     fixture.ok(cancel("q", "b")).await;
@@ -219,9 +238,7 @@ pub async fn observations_survive(storage: &impl Storage) {
 
 pub async fn cursors_survive(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
-    for id in 0..9 {
-        fixture.create(id, with_routes(&[["a", "b", "c"][id % 3]])).await;
-    }
+    fixture.create_many((0..9).map(|id| (id, with_routes(&[["a", "b", "c"][id % 3]])))).await;
     let order = TaskOrder { field: OrderField::Priority, descending: true };
     let page = fixture.page("q", &all(), order, 4, None).await;
     let expected = fixture.page("q", &all(), order, 4, page.next.clone()).await;
@@ -266,9 +283,7 @@ pub async fn an_outage_between_two_opens_grants_the_credit(storage: &impl Storag
 
 pub async fn a_deleted_queue_stays_deleted(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
-    for id in 0..20 {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(0..20)).await;
     fixture.ok(delete_queue("q", true)).await;
     let fixture = fixture.reopen(storage).await;
     assert_eq!(fixture.store.list_queues().await, Ok(vec![]));

@@ -29,6 +29,14 @@ impl Fixture {
         fixture
     }
 
+    /// The model with the queue `q`, at the clock of this store.
+    pub async fn model(&self) -> Self {
+        let clock = self.clock.clone();
+        let model = Self { store: Arc::new(ModelStore::new(Arc::new(clock.clone()))), clock };
+        model.ok(create_queue("q")).await;
+        model
+    }
+
     /// Closes the store and opens its storage again, at the same time.
     pub async fn reopen(self, storage: &impl Storage) -> Self {
         let clock = self.close().await;
@@ -83,6 +91,14 @@ impl Fixture {
         }
     }
 
+    /// Creates a task in `q`, and claims it by the run of its name. Nothing else may come before it.
+    pub async fn create_running(&self, id: impl std::fmt::Display, definition: Definition) -> Claimed {
+        self.create(&id, definition).await;
+        let claimed = self.claim(&id).await;
+        assert_eq!(claimed.task.id, task_id(&id), "another task came first");
+        claimed
+    }
+
     /// Writes what answers with a task.
     pub async fn task_of(&self, command: impl Write<Answer = Box<Task>>) -> Task {
         *self.ok(command).await
@@ -91,6 +107,13 @@ impl Fixture {
     /// Claims in `q` for the default route what must be there.
     pub async fn claim(&self, run: impl std::fmt::Display) -> Claimed {
         self.claimed(claim("q", "default", run)).await.unwrap_or_else(|| panic!("there was nothing to claim"))
+    }
+
+    /// Claims in `q` for the default route by each of these runs what must be there.
+    pub async fn claim_each(&self, runs: impl IntoIterator<Item = impl std::fmt::Display>) {
+        for run in runs {
+            self.claim(run).await;
+        }
     }
 
     /// What a claim gets, if anything.
@@ -148,17 +171,10 @@ impl Fixture {
 
     /// All pages, one after the other.
     pub async fn walk(&self, in_queue: &str, selection: &TaskSelection, order: TaskOrder, limit: u16) -> Vec<Task> {
-        let (mut tasks, mut after) = (Vec::new(), None);
-        loop {
-            let page = self.page(in_queue, selection, order, limit, after).await;
-            assert!(page.items.len() <= usize::from(limit));
-            assert!(page.next.is_none() || !page.items.is_empty(), "an empty page cannot be followed by another");
-            tasks.extend(page.items);
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return tasks,
-            }
-        }
+        let query = TaskQuery { selection: selection.clone(), order, limit, after: None, max_bytes: PAGE_BYTES };
+        let pages = page_reader::pages(&*self.store, &queue(in_queue), query).await.unwrap();
+        assert!(pages.iter().all(|page| page.len() <= usize::from(limit)));
+        pages.concat()
     }
 
     /// All tasks of a queue by id, archived ones too, with their runs, without their places in the pending order: stores number those as

@@ -127,13 +127,8 @@ impl Generator {
             }
             73..=79 => self.output(queue).into(),
             80..=91 => {
-                let (own_queue, RunItem { id, run_id, action }) = self.report();
-                let queue = own_queue.unwrap_or(queue);
-                match action {
-                    RunAction::Heartbeat { progress } => Heartbeat { queue, id, run_id, progress }.into(),
-                    RunAction::Progress { progress } => ReportProgress { queue, id, run_id, progress }.into(),
-                    RunAction::Report(report) => ReportRun { queue, id, run_id, report }.into(),
-                }
+                let (own_queue, item) = self.report();
+                AnyCommand::of_item(own_queue.unwrap_or(queue), item)
             }
             92 | 93 => {
                 let telemetry = json(&mut self.random);
@@ -183,14 +178,18 @@ impl Generator {
         }
     }
 
+    /// A value in that many of a hundred cases.
+    fn maybe<T>(&mut self, percent: usize, value: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        self.random.percent(percent).then(|| value(self))
+    }
+
     fn retry_delay(&mut self) -> Option<RetryDelay> {
         let seconds = self.random.pick(&[0.0, 0.5, 7.0]);
-        self.random.percent(30).then(|| RetryDelay::new(seconds, None, Some(60.0)).unwrap())
+        self.maybe(30, |_| RetryDelay::new(seconds, None, Some(60.0)).unwrap())
     }
 
     fn timeout_seconds(&mut self) -> Option<i64> {
-        let seconds = self.random.pick(&[1, 30, 600]);
-        self.random.percent(30).then_some(seconds)
+        self.maybe(30, |own| own.random.pick(&[1, 30, 600]))
     }
 
     fn dependencies(&mut self) -> Dependencies {
@@ -211,87 +210,57 @@ impl Generator {
     }
 
     fn settings(&mut self) -> SettingsPatch {
-        let limit = self.random.pick(&[None, Some(0), Some(1), Some(2), Some(3)]);
-        let seconds = self.random.pick(&[None, Some(0), Some(5), Some(400)]);
-        let routes = [(self.route(), limit)].into();
-        match self.random.below(6) {
-            0 => SettingsPatch { paused: Some(self.random.percent(30)), ..SettingsPatch::default() },
-            1 => SettingsPatch { max_running: Some(limit), ..SettingsPatch::default() },
-            2 => {
-                let clears = self.random.percent(20);
-                let route_limits = if clears { RouteLimitsPatch::Clear } else { RouteLimitsPatch::Merge(routes) };
-                SettingsPatch { route_limits, ..SettingsPatch::default() }
-            }
-            // Often back to the default, or nothing would be claimed any more.
-            3 | 4 => SettingsPatch {
-                paused: Some(false),
-                max_running: Some(None),
-                route_limits: RouteLimitsPatch::Clear,
-                retention: RetentionPatch {
-                    succeeded_seconds: Some(None),
-                    failed_seconds: Some(None),
-                    cancelled_seconds: Some(None),
-                },
+        // Often back to the default, or nothing would be claimed any more.
+        if self.random.percent(35) {
+            let [succeeded_seconds, failed_seconds, cancelled_seconds] = [Some(None); 3];
+            let retention = RetentionPatch { succeeded_seconds, failed_seconds, cancelled_seconds };
+            let route_limits = RouteLimitsPatch::Clear;
+            return SettingsPatch { paused: Some(false), max_running: Some(None), route_limits, retention };
+        }
+        SettingsPatch {
+            paused: self.maybe(25, |own| own.random.percent(30)),
+            max_running: self.maybe(25, Self::limit),
+            route_limits: match self.random.below(8) {
+                0 => RouteLimitsPatch::Clear,
+                1 | 2 => RouteLimitsPatch::Merge([(self.route(), self.limit())].into()),
+                _ => RouteLimitsPatch::default(),
             },
-            _ => SettingsPatch {
-                retention: RetentionPatch {
-                    succeeded_seconds: self.random.percent(50).then_some(seconds),
-                    failed_seconds: self.random.percent(50).then_some(seconds),
-                    cancelled_seconds: self.random.percent(50).then_some(seconds),
-                },
-                ..SettingsPatch::default()
+            retention: RetentionPatch {
+                succeeded_seconds: self.maybe(20, Self::kept_seconds),
+                failed_seconds: self.maybe(20, Self::kept_seconds),
+                cancelled_seconds: self.maybe(20, Self::kept_seconds),
             },
         }
     }
 
+    fn limit(&mut self) -> Option<u64> {
+        self.random.pick(&[None, Some(0), Some(1), Some(2), Some(3)])
+    }
+
+    fn kept_seconds(&mut self) -> Option<u64> {
+        self.random.pick(&[None, Some(0), Some(5), Some(400)])
+    }
+
     fn update(&mut self) -> Update {
-        let mut update = Update::default();
-        if self.random.percent(30) {
-            update.name = Some(name(&mut self.random).map(Into::into));
+        let args = self.maybe(30, |own| json(&mut own.random));
+        let metadata = self.maybe(20, |own| json(&mut own.random));
+        Update {
+            name: self.maybe(30, |own| name(&mut own.random).map(Into::into)),
+            args_patch: self.maybe(30, |own| json(&mut own.random)).filter(|_| args.is_none()),
+            metadata_patch: self.maybe(20, |own| json(&mut own.random)).filter(|_| metadata.is_none()),
+            priority: self.maybe(40, |own| own.random.pick(&[0, 1, -1, i64::MAX])),
+            max_attempts: self.maybe(20, |own| own.random.pick(&[1, 2, 3, i64::MAX])),
+            routes: self.maybe(40, |own| routes(own.random.pick(&ROUTES))),
+            result: self.maybe(20, |own| json(&mut own.random)),
+            not_before: self.maybe(10, Self::not_before),
+            retry_delay: self.maybe(10, Self::retry_delay),
+            timeout_seconds: self.maybe(10, Self::timeout_seconds),
+            dependencies: self.maybe(15, Self::dependencies),
+            on_dependency_failure: self.maybe(10, |own| own.random.pick(&OnDependencyFailure::ALL)),
+            archived: self.maybe(15, |own| own.random.percent(70)),
+            args,
+            metadata,
         }
-        if self.random.percent(30) {
-            update.args = Some(json(&mut self.random));
-        }
-        if self.random.percent(20) {
-            update.metadata = Some(json(&mut self.random));
-        }
-        if self.random.percent(40) {
-            update.priority = Some(self.random.pick(&[0, 1, -1, i64::MAX]));
-        }
-        if self.random.percent(20) {
-            update.max_attempts = Some(self.random.pick(&[1, 2, 3, i64::MAX]));
-        }
-        if self.random.percent(40) {
-            update.routes = Some(routes(self.random.pick(&ROUTES)));
-        }
-        if self.random.percent(20) {
-            update.result = Some(json(&mut self.random));
-        }
-        if update.args.is_none() && self.random.percent(30) {
-            update.args_patch = Some(json(&mut self.random));
-        }
-        if update.metadata.is_none() && self.random.percent(20) {
-            update.metadata_patch = Some(json(&mut self.random));
-        }
-        if self.random.percent(10) {
-            update.not_before = Some(self.not_before());
-        }
-        if self.random.percent(10) {
-            update.retry_delay = Some(self.retry_delay());
-        }
-        if self.random.percent(10) {
-            update.timeout_seconds = Some(self.timeout_seconds());
-        }
-        if self.random.percent(15) {
-            update.dependencies = Some(self.dependencies());
-        }
-        if self.random.percent(10) {
-            update.on_dependency_failure = Some(self.random.pick(&OnDependencyFailure::ALL));
-        }
-        if self.random.percent(15) {
-            update.archived = Some(self.random.percent(70));
-        }
-        update
     }
 
     fn run_to_claim(&mut self) -> usize {

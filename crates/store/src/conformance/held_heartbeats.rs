@@ -9,18 +9,10 @@ use tokio::time::timeout;
 
 use super::prelude::*;
 use super::run_ends::{CAUSES, end_run, take_out};
+use super::waiting::{PATIENCE, ended, until};
 use crate::waiting;
 
-/// Longer than any machine needs; a wake-up that is lost ends here.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 type Held = Result<Timestamp, StoreError>;
-
-/// Task `n`, running as run `n`.
-async fn running(fixture: &Fixture, n: usize) {
-    fixture.create(n, with_budget(100)).await;
-    fixture.claim(n).await;
-}
 
 /// Holds a heartbeat of run `n` for task `n` until `time_over`, and counts its renewals.
 fn hold(
@@ -45,25 +37,12 @@ fn hold(
     })
 }
 
-fn held(fixture: &Fixture, n: usize, renewals: &Arc<AtomicUsize>) -> JoinHandle<Held> {
+pub(super) fn held(fixture: &Fixture, n: usize, renewals: &Arc<AtomicUsize>) -> JoinHandle<Held> {
     hold(fixture, n, renewals, pending())
-}
-
-async fn until(what: &str, reached: impl Fn() -> bool) {
-    let reached = async {
-        while !reached() {
-            yield_now().await;
-        }
-    };
-    timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("not in time: {what}"));
 }
 
 async fn renewed(renewals: &AtomicUsize, count: usize) {
     until("the leases are renewed", || renewals.load(Ordering::SeqCst) == count).await;
-}
-
-async fn ended(held: JoinHandle<Held>) -> Held {
-    timeout(PATIENCE, held).await.expect("the end of a run was missed").unwrap()
 }
 
 fn finalized(end: RunEnd) -> Held {
@@ -72,7 +51,7 @@ fn finalized(end: RunEnd) -> Held {
 
 pub async fn everything_that_ends_a_run_ends_its_held_heartbeats(fixture: Fixture) {
     for (n, (cause, end)) in CAUSES.into_iter().enumerate() {
-        running(&fixture, n).await;
+        fixture.create_running(n, Definition::default()).await;
         let renewals = Arc::default();
         let both = [held(&fixture, n, &renewals), held(&fixture, n, &renewals)];
         renewed(&renewals, 2).await;
@@ -86,7 +65,7 @@ pub async fn everything_that_ends_a_run_ends_its_held_heartbeats(fixture: Fixtur
 }
 
 pub async fn a_lease_is_renewed_before_it_is_held_and_told_as_it_was_renewed(fixture: Fixture) {
-    running(&fixture, 1).await;
+    fixture.create_running(1, Definition::default()).await;
     fixture.pass(10).await;
     let (renewals, (over, time_over)) = (Arc::default(), oneshot::channel::<()>());
     let held = hold(&fixture, 1, &renewals, async { drop(time_over.await) });
@@ -101,7 +80,7 @@ pub async fn a_lease_is_renewed_before_it_is_held_and_told_as_it_was_renewed(fix
 }
 
 pub async fn a_heartbeat_that_is_refused_is_not_held(fixture: Fixture) {
-    running(&fixture, 1).await;
+    fixture.create_running(1, Definition::default()).await;
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
     fixture.create(2, Definition::default()).await;
     let renewals = Arc::default();
@@ -116,7 +95,7 @@ pub async fn a_heartbeat_that_is_refused_is_not_held(fixture: Fixture) {
 pub async fn the_end_of_one_run_wakes_no_other(fixture: Fixture) {
     const MANY: usize = 50;
     for n in 0..MANY {
-        running(&fixture, n).await;
+        fixture.create_running(n, Definition::default()).await;
     }
     let renewals = Arc::default();
     let mut all: Vec<_> = (0..MANY).map(|n| held(&fixture, n, &renewals)).collect();
@@ -135,7 +114,7 @@ pub async fn the_end_of_one_run_wakes_no_other(fixture: Fixture) {
 }
 
 pub async fn an_end_during_the_renewal_is_not_missed(fixture: Fixture) {
-    running(&fixture, 1).await;
+    fixture.create_running(1, Definition::default()).await;
     let watcher = fixture.store.waiters().watch(run_id(1), usize::MAX).unwrap();
     let renew = || async {
         let renewed = fixture.write(heartbeat("q", 1, 1)).await;
@@ -149,7 +128,7 @@ pub async fn an_end_during_the_renewal_is_not_missed(fixture: Fixture) {
 
 pub async fn an_end_at_any_moment_reaches_a_heartbeat_that_is_about_to_be_held(fixture: Fixture) {
     for n in 0..200 {
-        running(&fixture, n).await;
+        fixture.create_running(n, Definition::default()).await;
         let held = held(&fixture, n, &Arc::default());
         for _ in 0..n % 20 {
             yield_now().await;

@@ -1,13 +1,10 @@
 //! Commands of several items: each item is judged as if it had come alone, one after the other.
 
-use tokio::time::timeout;
-
 use super::agreement::Pair;
+use super::held_heartbeats::held;
 use super::prelude::*;
+use super::waiting::{ended, got, resting, waiter};
 use crate::waiting;
-
-/// Longer than any machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Random histories in which one store gets commands of several items and the model gets each item alone.
 pub async fn commands_of_several_items_equal_their_items_one_by_one(fixture: Fixture) {
@@ -46,7 +43,7 @@ pub async fn commands_of_several_items_equal_their_items_one_by_one(fixture: Fix
     pair.compare_reads(generator.random(), 5).await;
 }
 
-fn new(id: usize, definition: Definition) -> (taskqueue_core::ids::TaskId, Box<crate::command::NewTask>) {
+fn new(id: usize, definition: Definition) -> (TaskId, Box<NewTask>) {
     (task_id(id), Box::new(definition.into()))
 }
 
@@ -175,24 +172,15 @@ pub async fn a_repeated_claim_that_does_not_fit_is_not_answered_with_nothing(fix
 }
 
 pub async fn tasks_that_were_created_together_wake_one_waiting_claim_each(fixture: Fixture) {
-    let waiters: Vec<_> = (0..20)
-        .map(|run| {
-            let store = Arc::clone(&fixture.store);
-            tokio::spawn(async move {
-                let waiter = store.waiters().register(&queue("q"), &route("default"), usize::MAX).unwrap();
-                let claim = || store.write(claim("q", "default", run));
-                waiting::claim(waiter, claim, std::future::pending()).await.unwrap().unwrap().task.id
-            })
-        })
-        .collect();
+    let waiters: Vec<_> = (0..20).map(|run| waiter(&fixture, "default", run)).collect();
     resting(&fixture, 20).await;
     fixture.ok(create_all(0..20)).await;
-    let mut got = Vec::new();
+    let mut ids = Vec::new();
     for waiter in waiters {
-        got.push(timeout(PATIENCE, waiter).await.expect("a wake-up was lost").unwrap());
+        ids.push(got(waiter).await);
     }
-    got.sort_unstable();
-    assert_eq!(got, (0..20).map(task_id).collect::<Vec<_>>());
+    ids.sort_unstable();
+    assert_eq!(ids, (0..20).map(|id| task_id(id).to_string()).collect::<Vec<_>>());
     assert!(fixture.store.waiters().is_empty());
 }
 
@@ -208,55 +196,34 @@ pub async fn a_claim_of_several_waits_until_one_of_them_gets_a_task(fixture: Fix
     let first = waiting(vec![1, 2, 3]);
     resting(&fixture, 1).await;
     fixture.ok(create_all([1, 2])).await;
-    let got = timeout(PATIENCE, first).await.expect("a wake-up was lost").unwrap().unwrap();
+    let got = ended(first).await.unwrap();
     assert_eq!(claimed_ids(&got.unwrap()), ids(&["1", "2", ""]));
     // Two tasks wake two: whoever comes first may take both, and the other one waits on.
     let both = [waiting(vec![4, 5]), waiting(vec![4, 5])];
     resting(&fixture, 2).await;
     fixture.ok(create_all([3, 4])).await;
     for one in both {
-        let got = timeout(PATIENCE, one).await.expect("a wake-up was lost").unwrap().unwrap();
+        let got = ended(one).await.unwrap();
         assert_eq!(claimed_ids(&got.unwrap()), ids(&["3", "4"]), "the same runs get the same tasks");
     }
     // A used run id is not waited for.
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
-    let got = timeout(PATIENCE, waiting(vec![6, 1])).await.expect("it does not wait").unwrap().unwrap();
-    assert_eq!(got, Some(vec![Ok(None), Err(Refusal::StaleRun { run_id: run_id(1) }.into())]));
+    let refused = ended(waiting(vec![6, 1])).await;
+    assert_eq!(refused, Ok(Some(vec![Ok(None), Err(Refusal::StaleRun { run_id: run_id(1) }.into())])));
     let last = waiting(vec![6, 7]);
     resting(&fixture, 1).await;
     fixture.store.waiters().close();
-    let nothing = timeout(PATIENCE, last).await.expect("a stop ends the wait").unwrap();
-    assert_eq!(nothing, Ok(None));
+    assert_eq!(ended(last).await, Ok(None), "a stop ends the wait");
     assert!(fixture.store.waiters().is_empty());
 }
 
 pub async fn runs_that_were_ended_together_end_their_held_heartbeats(fixture: Fixture) {
     fixture.ok(create_all(0..4)).await;
     fixture.ok(claim_all(0..4)).await;
-    let held: Vec<_> = (0..4)
-        .map(|n| {
-            let store = Arc::clone(&fixture.store);
-            let watcher = store.waiters().watch(run_id(n), usize::MAX).unwrap();
-            tokio::spawn(async move {
-                let renew = || store.write(heartbeat("q", n, n));
-                waiting::heartbeat(watcher, renew, std::future::pending()).await
-            })
-        })
-        .collect();
+    let all: Vec<_> = (0..4).map(|n| held(&fixture, n, &Arc::default())).collect();
     let reports = [complete("q", 0, 0, object("{}")), fail("q", 1, 1), unclaim("q", 2, 2), unclaim("q", 3, 3)];
     fixture.ok(report_all(reports.map(RunItem::from))).await;
-    for (held, end) in held.into_iter().zip([RunEnd::Complete, RunEnd::Fail, RunEnd::Unclaim, RunEnd::Unclaim]) {
-        let ended = timeout(PATIENCE, held).await.expect("the end of a run was missed").unwrap();
-        assert_eq!(ended, Err(StoreError::Refused(Refusal::RunFinalized { end })));
+    for (held, end) in all.into_iter().zip([RunEnd::Complete, RunEnd::Fail, RunEnd::Unclaim, RunEnd::Unclaim]) {
+        assert_eq!(ended(held).await, Err(StoreError::Refused(Refusal::RunFinalized { end })));
     }
-}
-
-/// Until so many claims rest.
-async fn resting(fixture: &Fixture, count: usize) {
-    let rest = async {
-        while fixture.store.waiters().waiting_routes().iter().map(|(_, _, resting)| resting).sum::<usize>() != count {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, rest).await.unwrap_or_else(|_| panic!("{:?}", fixture.store.waiters().waiting_routes()));
 }

@@ -6,6 +6,7 @@ use std::future::pending;
 use taskqueue_core::limits::CLAIM_WORKER_BYTES;
 
 use super::prelude::*;
+use super::waiting::resting;
 use crate::waiting;
 
 /// What the task shows: attempt, worker, run id.
@@ -109,9 +110,7 @@ pub async fn a_waiting_claim_says_who_claims(fixture: Fixture) {
         let look = || store.write(claim_by(A, 1));
         waiting::claim(waiter, look, pending()).await
     });
-    while fixture.store.waiters().waiting_routes().iter().map(|(_, _, resting)| resting).sum::<usize>() != 1 {
-        tokio::task::yield_now().await;
-    }
+    resting(&fixture, 1).await;
     fixture.create(1, Definition::default()).await;
     let claimed = waiting.await.unwrap().unwrap().unwrap();
     assert_eq!(shown(&claimed.task), of_run(1, A, None));
@@ -127,9 +126,7 @@ pub async fn the_worker_does_not_count_towards_the_stored_size(fixture: Fixture)
 }
 
 pub async fn filters_find_tasks_by_who_ran_them(fixture: Fixture) {
-    for id in 1..=4 {
-        fixture.create(id, with_budget(99)).await;
-    }
+    fixture.create_many((1..=4).map(|id| (id, with_budget(99)))).await;
     for (run, worker) in (1..).zip([A, B, A]) {
         fixture.claimed(claim_by(worker, run)).await.unwrap();
     }

@@ -8,9 +8,8 @@ const EXPIRED: Refusal = Refusal::RunFinalized { end: RunEnd::HeartbeatExpired }
 
 /// A queue with a task under run 1, just claimed and scanned.
 async fn claimed(fixture: Fixture, budget: i64) -> Fixture {
-    fixture.create(1, with_budget(budget)).await;
     fixture.scan().await;
-    fixture.claim(1).await;
+    fixture.create_running(1, with_budget(budget)).await;
     fixture
 }
 
@@ -68,13 +67,9 @@ pub async fn the_last_attempt_fails_when_its_lease_ends(fixture: Fixture) {
 }
 
 pub async fn a_report_of_an_expired_run_performs_the_expiry(fixture: Fixture) {
-    for id in 1..5 {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(1..5)).await;
     fixture.scan().await;
-    for id in 1..5 {
-        fixture.claim(id).await;
-    }
+    fixture.claim_each(1..5).await;
     fixture.pass(295).await;
     fixture.clock.advance_seconds(5);
     let too_large = args_beyond_the_limit(1);

@@ -36,7 +36,7 @@ fn long_reads(store: &Arc<dyn Store>) -> Vec<JoinHandle<StoreError>> {
             loop {
                 let read = match number % 2 {
                     0 => store.count_tasks(&queue("q"), selection.clone()).await.map(drop),
-                    _ => store.list_tasks(&queue("q"), query.clone(), Arc::new(page_reader::write)).await.map(drop),
+                    _ => page_reader::list(&*store, &queue("q"), query.clone()).await.map(drop),
                 };
                 if let Err(error) = read {
                     return error;

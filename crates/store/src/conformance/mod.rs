@@ -47,6 +47,7 @@ pub mod output_bytes;
 pub mod page_reader;
 pub mod prelude;
 pub mod progress;
+pub mod queued;
 pub mod queues;
 pub mod random;
 pub mod related;

@@ -16,8 +16,7 @@ fn large() -> String {
 /// Three running tasks: with a full output, with gaps and progress, with empty progress; and a worker with telemetry.
 pub async fn say_and_print(fixture: &Fixture) {
     for id in 1..=3 {
-        fixture.create(id, Definition::default()).await;
-        fixture.claim(id).await;
+        fixture.create_running(id, Definition::default()).await;
     }
     let large = large();
     for n in 0..TEXTS {
@@ -63,8 +62,7 @@ pub async fn assert_moved(from: &impl Store, to: &impl Store) {
 pub async fn print_much(fixture: &Fixture) {
     let large = large();
     for id in 1..=3 {
-        fixture.create(id, Definition::default()).await;
-        fixture.claim(id).await;
+        fixture.create_running(id, Definition::default()).await;
         for n in 0..(CHUNK_BYTES / large.len() / 2) as u64 {
             let printed = print(id, id, n * large.len() as u64, &large);
             fixture.ok(AddOutput { most_bytes: CHUNK_BYTES, ..printed }).await;

@@ -1,5 +1,6 @@
 //! Worker observations: seen until they expire, bound to a route, apart from all tasks (I33).
 
+use super::page_reader;
 use super::prelude::*;
 
 async fn workers(fixture: &Fixture, in_queue: &str, filter: Option<&str>) -> Vec<Observation> {
@@ -8,6 +9,13 @@ async fn workers(fixture: &Fixture, in_queue: &str, filter: Option<&str>) -> Vec
     let count = fixture.store.count_workers(&queue(in_queue), filter.map(observation_filter)).await.unwrap();
     assert_eq!((page.items.len() as u64, page.next), (count, None));
     page.items
+}
+
+/// All pages of the observations of `q`.
+pub(super) async fn worker_pages(fixture: &Fixture, limit: u16) -> Vec<Vec<Observation>> {
+    let (store, in_queue) = (&fixture.store, queue("q"));
+    let query = |after| ObservationQuery { filter: None, limit, after };
+    page_reader::join(async |after| store.list_workers(&in_queue, query(after)).await).await.unwrap()
 }
 
 pub async fn a_report_is_seen_until_it_expires(fixture: Fixture) {
@@ -100,18 +108,9 @@ pub async fn pages_of_observations_join_without_gap(fixture: Fixture) {
     populate(&fixture).await;
     let whole = workers(&fixture, "q", None).await;
     for limit in [1, 3, 9, 10, 11] {
-        let (mut found, mut after) = (Vec::new(), None);
-        loop {
-            let query = ObservationQuery { filter: None, limit, after };
-            let page = fixture.store.list_workers(&queue("q"), query).await.unwrap();
-            assert!(page.items.len() <= usize::from(limit));
-            found.extend(page.items);
-            match page.next {
-                Some(next) => after = Some(next),
-                None => break,
-            }
-        }
-        assert_eq!(found, whole);
+        let pages = worker_pages(&fixture, limit).await;
+        assert!(pages.iter().all(|page| page.len() <= usize::from(limit)));
+        assert_eq!(pages.concat(), whole);
     }
 }
 
@@ -130,8 +129,7 @@ pub async fn the_scan_drops_expired_observations(fixture: Fixture) {
 }
 
 pub async fn observations_never_touch_tasks(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, Definition::default()).await;
     let before = fixture.get(1).await;
     let report = Report { task_id: Some(task_id(1)), ..worker_report("default", WorkerStatus::Busy) };
     fixture.ok(ReportWorker { queue: queue("q"), id: worker_id(1), report }).await;

@@ -7,8 +7,7 @@ pub(super) const MOST_BYTES: usize = 1_000;
 
 /// A store with task 1, which run 1 has claimed.
 pub(super) async fn running(fixture: Fixture) -> Fixture {
-    fixture.create(1, with_budget(9)).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, with_budget(9)).await;
     fixture
 }
 

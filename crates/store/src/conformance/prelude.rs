@@ -31,6 +31,7 @@ pub use super::counts::assert_kept_counts_are_right;
 pub use super::fixture::{Fixture, START, visible, without_seq};
 pub use super::generate::{Generator, QUEUES, Step};
 pub use super::model::ModelStore;
+pub use super::queued::{queued, wait};
 pub use super::random::Random;
 pub use super::{FOUND_AT_ONCE, Storage};
 pub use crate::activity::save_activity;

@@ -4,9 +4,8 @@ use super::prelude::*;
 
 /// A store with task 1, which run 1 has claimed.
 async fn running(fixture: Fixture, definition: Definition) -> Fixture {
-    fixture.create(1, definition).await;
     fixture.scan().await;
-    fixture.claim(1).await;
+    fixture.create_running(1, definition).await;
     fixture
 }
 
@@ -179,12 +178,8 @@ pub async fn a_result_that_is_there_leaves_less_room_for_progress(fixture: Fixtu
 }
 
 pub async fn progress_is_an_item_of_a_report_of_several_runs(fixture: Fixture) {
-    for id in 1..=3 {
-        fixture.create(id, Definition::default()).await;
-    }
-    for run in 1..=3 {
-        fixture.claim(run).await;
-    }
+    fixture.ok(create_all(1..=3)).await;
+    fixture.claim_each(1..=3).await;
     fixture.clock.advance_seconds(1);
     let items = [
         progress(1, 1, r#"{"step":1}"#).into(),
@@ -211,12 +206,8 @@ pub async fn progress_is_an_item_of_a_report_of_several_runs(fixture: Fixture) {
 }
 
 pub async fn filters_find_tasks_by_progress(fixture: Fixture) {
-    for id in 1..=4 {
-        fixture.create(id, Definition::default()).await;
-    }
-    for run in 1..=3 {
-        fixture.claim(run).await;
-    }
+    fixture.ok(create_all(1..=4)).await;
+    fixture.claim_each(1..=3).await;
     fixture.ok(progress(1, 1, r#"{"loss":0.5,"step":10}"#)).await;
     fixture.ok(progress(2, 2, r#"{"step":20,"tag":"é"}"#)).await;
     let found = [

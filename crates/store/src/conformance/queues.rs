@@ -52,9 +52,7 @@ pub async fn a_queue_with_tasks_is_deleted_only_with_cascade(fixture: Fixture) {
 }
 
 pub async fn running_tasks_block_the_deletion_of_their_queue(fixture: Fixture) {
-    for id in 0..3 {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(0..3)).await;
     fixture.claim(1).await;
     fixture.claim(2).await;
     let before = fixture.tasks("q").await;
@@ -69,9 +67,7 @@ pub async fn running_tasks_block_the_deletion_of_their_queue(fixture: Fixture) {
 }
 
 pub async fn a_recreated_queue_is_empty(fixture: Fixture) {
-    for id in 0..20 {
-        fixture.create(id, with_routes(&["default", "x"])).await;
-    }
+    fixture.create_many((0..20).map(|id| (id, with_routes(&["default", "x"])))).await;
     fixture.ok(observe("q", 1, "default", WorkerStatus::Idle)).await;
     fixture.ok(delete_queue("q", true)).await;
     fixture.ok(create_queue("q")).await;
@@ -125,8 +121,7 @@ pub async fn cursors_of_an_earlier_queue_of_the_same_name_are_refused(fixture: F
 }
 
 pub async fn runs_of_an_earlier_queue_of_the_same_name_are_refused(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, Definition::default()).await;
     fixture.ok(fail("q", 1, 1)).await;
     fixture.ok(delete_queue("q", true)).await;
     fixture.ok(create_queue("q")).await;
@@ -142,8 +137,7 @@ pub async fn runs_of_an_earlier_queue_of_the_same_name_are_refused(fixture: Fixt
 }
 
 pub async fn every_command_and_read_of_a_missing_queue_is_refused(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, Definition::default()).await;
     let missing = Refusal::QueueNotFound { queue: queue("no") };
     let commands = commands![
         create("no", 1, Definition::default()),

@@ -41,9 +41,7 @@ pub async fn a_task_shows_what_it_waits_for_and_what_waits_for_it(fixture: Fixtu
 }
 
 pub async fn no_more_dependents_are_read_than_are_wanted_and_a_deleted_one_is_none(fixture: Fixture) {
-    for id in 2..=9 {
-        fixture.create(id, waits_for(&[1])).await;
-    }
+    fixture.create_many((2..=9).map(|id| (id, waits_for(&[1])))).await;
     let shown = |ids: std::ops::RangeInclusive<usize>| ids.map(|id| task_id(id).to_string()).collect::<Vec<_>>();
     assert_eq!(ids(&related(&fixture, around(1, &[], 3)).await.dependents), shown(2..=4));
     fixture.ok(delete("q", 2)).await;

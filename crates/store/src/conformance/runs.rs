@@ -26,8 +26,7 @@ fn reports(id: u32, run: u32) -> Vec<(Option<RunEnd>, AnyCommand)> {
 }
 
 pub async fn complete_stores_the_result_and_keeps_the_last_error(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, Definition::default()).await;
     fixture.ok(fail("q", 1, 1)).await;
     let error = fixture.get(1).await.outcome.last_error;
     assert!(error.is_some());
@@ -43,8 +42,7 @@ pub async fn complete_stores_the_result_and_keeps_the_last_error(fixture: Fixtur
 }
 
 pub async fn fail_without_retry_ends_below_the_budget_and_its_repetition_is_one(fixture: Fixture) {
-    fixture.create(1, with_budget(5)).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, with_budget(5)).await;
     fixture.clock.advance_seconds(1);
     fixture.ok(fail_for_good("q", 1, 1)).await;
     let failed = fixture.get(1).await;
@@ -95,8 +93,7 @@ pub async fn unclaim_gives_the_attempt_back(fixture: Fixture) {
 }
 
 pub async fn a_heartbeat_renews_the_lease_and_nothing_else(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
-    let before = fixture.claim(1).await.task;
+    let before = fixture.create_running(1, Definition::default()).await.task;
     fixture.pass(100).await;
     let renewed = fixture.now().plus_seconds(300);
     assert_eq!(fixture.ok(heartbeat("q", 1, 1)).await, renewed);
@@ -112,8 +109,7 @@ pub async fn a_repeated_end_changes_nothing(fixture: Fixture) {
         (2, RunEnd::Fail, fail_with("q", 2, 2, failure("different"))),
         (3, RunEnd::Unclaim, unclaim("q", 3, 3)),
     ] {
-        fixture.create(id, with_priority(i64::from(id))).await;
-        fixture.claim(id).await;
+        fixture.create_running(id, with_priority(i64::from(id))).await;
         fixture.ok(report_that(end, id)).await;
         fixture.clock.advance_seconds(1);
         let before = fixture.get(id).await;
@@ -133,8 +129,7 @@ fn report_that(end: RunEnd, id: u32) -> ReportRun {
 pub async fn a_contradictory_report_is_refused_with_what_ended_the_run(fixture: Fixture) {
     let ends = [RunEnd::Complete, RunEnd::Fail, RunEnd::Unclaim, RunEnd::Cancel];
     for (id, end) in (1..).zip(ends) {
-        fixture.create(id, with_priority(i64::from(id))).await;
-        fixture.claim(id).await;
+        fixture.create_running(id, with_priority(i64::from(id))).await;
         match end {
             RunEnd::Cancel => drop(fixture.ok(cancel("q", id)).await),
             _ => fixture.ok(report_that(end, id)).await,
@@ -153,8 +148,7 @@ pub async fn a_contradictory_report_is_refused_with_what_ended_the_run(fixture: 
 }
 
 pub async fn stale_run_cannot_touch_a_newer_claim(fixture: Fixture) {
-    fixture.create(1, with_budget(9)).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, with_budget(9)).await;
     fixture.ok(fail("q", 1, 1)).await;
     fixture.claim(2).await;
     fixture.ok(unclaim("q", 1, 2)).await;
@@ -188,8 +182,7 @@ pub async fn an_older_run_is_stale_once_the_newer_one_has_finished(fixture: Fixt
 }
 
 pub async fn the_finished_run_is_known_after_requeue(fixture: Fixture) {
-    fixture.create(1, with_budget(1)).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, with_budget(1)).await;
     fixture.ok(fail("q", 1, 1)).await;
     fixture.ok(requeue("q", 1)).await;
     let before = fixture.get(1).await;
@@ -199,8 +192,7 @@ pub async fn the_finished_run_is_known_after_requeue(fixture: Fixture) {
 }
 
 pub async fn an_oversized_completion_is_refused_and_leaves_the_run_active(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
-    fixture.claim(1).await;
+    fixture.create_running(1, Definition::default()).await;
     let before = fixture.get(1).await;
     let beyond = |more| args_beyond_the_limit(more);
     assert_eq!(fixture.refused(complete("q", 1, 1, beyond(1))).await, Refusal::TaskDataTooLarge);

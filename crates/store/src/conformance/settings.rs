@@ -69,9 +69,7 @@ pub async fn more_limits_of_routes_than_there_may_be_are_refused(fixture: Fixtur
 }
 
 pub async fn a_paused_queue_gives_no_task_and_lets_runs_go_on(fixture: Fixture) {
-    for id in 1..=3 {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(1..=3)).await;
     fixture.claim(1).await;
     fixture.ok(change_settings("q", paused(true))).await;
     assert_eq!(next(&fixture, 2).await, None);
@@ -105,9 +103,7 @@ pub async fn a_queue_never_has_more_running_tasks_than_its_limit(fixture: Fixtur
 }
 
 pub async fn a_route_never_has_more_running_tasks_than_its_limit(fixture: Fixture) {
-    for id in 1..=4 {
-        fixture.create(id, with_routes(&["cpu", "gpu"])).await;
-    }
+    fixture.create_many((1..=4).map(|id| (id, with_routes(&["cpu", "gpu"])))).await;
     fixture.ok(change_settings("q", limits(&[("gpu", Some(1))]))).await;
     let gpu = |run: usize| fixture.claimed(claim("q", "gpu", run));
     assert!(gpu(1).await.is_some());
@@ -151,9 +147,7 @@ pub async fn a_task_of_several_routes_wakes_a_claim_whose_route_is_not_at_its_li
 }
 
 pub async fn ended_tasks_are_deleted_when_their_time_is_over(fixture: Fixture) {
-    for id in 1..=5 {
-        fixture.create(id, with_budget(1)).await;
-    }
+    fixture.create_many((1..=5).map(|id| (id, with_budget(1)))).await;
     fixture.claim(1).await;
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
     fixture.claim(2).await;
@@ -259,12 +253,8 @@ pub async fn an_explanation_counts_who_comes_first_on_the_best_route(fixture: Fi
     for route in ["cpu", "gpu"] {
         fixture.ok(observe("q", route, route, WorkerStatus::Busy)).await;
     }
-    for id in 0..10 {
-        fixture.create(id, with_routes(&["cpu"])).await;
-    }
-    for id in 10..13 {
-        fixture.create(id, Definition { routes: routes(&["gpu"]), ..with_priority(1) }).await;
-    }
+    fixture.create_many((0..10).map(|id| (id, with_routes(&["cpu"])))).await;
+    fixture.create_many((10..13).map(|id| (id, Definition { routes: routes(&["gpu"]), ..with_priority(1) }))).await;
     fixture.create(20, with_routes(&["cpu", "gpu"])).await;
     fixture.create(21, with_routes(&["cpu", "gpu"])).await;
     assert_eq!(explained(&fixture, 20).await.reasons, [Reason::WaitingTurn { ahead: 3 }]);

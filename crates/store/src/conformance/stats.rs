@@ -26,13 +26,9 @@ async fn series(fixture: &Fixture, unit: Unit) -> Vec<(i64, [u64; 7])> {
 
 /// Everything that can happen to a task happens to one.
 async fn lead_a_full_life(fixture: &Fixture) {
-    for id in 1..=5 {
-        fixture.create(id, with_budget(1)).await;
-    }
+    fixture.create_many((1..=5).map(|id| (id, with_budget(1)))).await;
     fixture.clock.advance_seconds(2);
-    for run in 1..=4 {
-        fixture.claim(run).await;
-    }
+    fixture.claim_each(1..=4).await;
     fixture.clock.advance_seconds(10);
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
     fixture.ok(fail("q", 2, 2)).await;
@@ -134,7 +130,6 @@ pub async fn a_queue_may_have_more_routes_than_are_held_at_a_time(fixture: Fixtu
     // Tasks that follow each other have routes from one end of the alphabet to the other.
     for task in 0..tasks {
         let names: Vec<String> = (0..TASK_ROUTES).map(|n| format!("r{n:03}-{task:03}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         fixture.create(task, with_routes(&names)).await;
     }
     let all = (tasks * TASK_ROUTES) as u64;
@@ -273,7 +268,6 @@ pub async fn the_oldest_pending_task_is_another_one_after_any_change(fixture: Fi
 
 pub async fn a_task_with_as_many_routes_as_it_may_have_counts_for_each(fixture: Fixture) {
     let names: Vec<String> = (0..TASK_ROUTES).map(|n| format!("route-{n}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     fixture.create(1, with_routes(&names)).await;
     fixture.clock.advance_seconds(1);
     fixture.create(2, with_routes(&["route-7"])).await;

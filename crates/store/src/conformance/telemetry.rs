@@ -3,6 +3,7 @@
 use taskqueue_core::limits::{REPORT_METADATA_BYTES, TELEMETRY_BYTES};
 use taskqueue_core::observation::Telemetry;
 
+use super::observations::worker_pages;
 use super::prelude::*;
 
 /// The observation of worker 1.
@@ -93,18 +94,9 @@ pub async fn a_page_of_observations_ends_before_it_exceeds_its_bytes(fixture: Fi
         fixture.ok(ReportWorker { queue: queue("q"), id: worker_id(worker), report }).await;
         fixture.ok(ReportTelemetry { telemetry: telemetry.clone(), ..measure(worker, "{}") }).await;
     }
-    let (mut pages, mut after) = (Vec::new(), None);
-    loop {
-        let query = ObservationQuery { filter: None, limit: 1_000, after };
-        let page = fixture.store.list_workers(&queue("q"), query).await.unwrap();
-        let bytes = page.items.len() * (REPORT_METADATA_BYTES + TELEMETRY_BYTES);
-        assert!(bytes <= PAGE_BYTES, "{bytes}");
-        pages.push(page.items.into_iter().map(|observation| observation.id).collect::<Vec<_>>());
-        match page.next {
-            Some(next) => after = Some(next),
-            None => break,
-        }
-    }
-    assert_eq!(pages.concat(), (0..WORKERS).map(worker_id).collect::<Vec<_>>());
+    let pages = worker_pages(&fixture, 1_000).await;
+    assert!(pages.iter().all(|page| page.len() * (REPORT_METADATA_BYTES + TELEMETRY_BYTES) <= PAGE_BYTES));
+    let ids: Vec<_> = pages.concat().into_iter().map(|observation| observation.id).collect();
+    assert_eq!(ids, (0..WORKERS).map(worker_id).collect::<Vec<_>>());
     assert_eq!(pages.len(), 2, "a page is as full as it may be");
 }

@@ -184,9 +184,7 @@ pub async fn the_size_is_checked_with_the_resulting_values(fixture: Fixture) {
 }
 
 pub async fn a_new_priority_moves_a_task_without_changing_its_place(fixture: Fixture) {
-    for id in ["a", "b", "c", "d"] {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(["a", "b", "c", "d"])).await;
     fixture.ok(update("q", "a", to_priority(-5))).await;
     fixture.ok(update("q", "d", to_priority(5))).await;
     fixture.ok(update("q", "b", to_priority(9))).await;

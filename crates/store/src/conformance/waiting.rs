@@ -10,39 +10,56 @@ use super::prelude::*;
 use crate::waiting;
 
 /// Longer than any machine needs; a wake-up that is lost ends here.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) type Waited = Result<Option<String>, StoreError>;
+/// Waits until it is so.
+pub(super) async fn until(what: &str, reached: impl Fn() -> bool) {
+    let reached = async {
+        while !reached() {
+            yield_now().await;
+        }
+    };
+    timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+}
+
+/// What a wait ends with.
+pub(super) async fn ended<T>(waiting: JoinHandle<T>) -> T {
+    timeout(PATIENCE, waiting).await.expect("a wake-up was lost").unwrap()
+}
+
+/// The id of the task that was waited for.
+pub type Waited = Result<Option<String>, StoreError>;
 
 /// Waits for ever for a task; gives its id.
-async fn wait(store: Arc<dyn crate::Store>, in_queue: &str, for_route: &str, run: usize) -> Waited {
-    let waiter = store.waiters().register(&queue(in_queue), &route(for_route), usize::MAX);
+async fn wait(store: Arc<dyn Store>, for_route: &str, run: usize) -> Waited {
+    let waiter = store.waiters().register(&queue("q"), &route(for_route), usize::MAX);
     let Some(waiter) = waiter else { return Ok(None) };
-    let look = || store.write(claim(in_queue, for_route, run));
+    let look = || store.write(claim("q", for_route, run));
     let claimed = waiting::claim(waiter, look, pending()).await?;
     Ok(claimed.map(|claimed| claimed.task.id.to_string()))
 }
 
+/// Begins to wait at a store for a task of `q`.
+pub fn waiter_at(store: &Arc<dyn Store>, for_route: &'static str, run: usize) -> JoinHandle<Waited> {
+    tokio::spawn(wait(Arc::clone(store), for_route, run))
+}
+
 pub(super) fn waiter(fixture: &Fixture, for_route: &'static str, run: usize) -> JoinHandle<Waited> {
-    let store = Arc::clone(&fixture.store);
-    tokio::spawn(async move { wait(store, "q", for_route, run).await })
+    waiter_at(&fixture.store, for_route, run)
 }
 
-/// Until so many rest in the queue `q`.
 pub(super) async fn resting(fixture: &Fixture, count: usize) {
-    let rest = async {
-        while fixture.store.waiters().waiting_routes().iter().map(|(_, _, resting)| resting).sum::<usize>() != count {
-            yield_now().await;
-        }
-    };
-    timeout(PATIENCE, rest).await.unwrap_or_else(|_| panic!("{:?}", fixture.store.waiters().waiting_routes()));
+    resting_at(&fixture.store, count).await;
 }
 
-async fn ended(waiter: JoinHandle<Waited>) -> Waited {
-    timeout(PATIENCE, waiter).await.expect("a wake-up was lost").unwrap()
+/// Waits until so many claims rest at a store.
+pub async fn resting_at(store: &Arc<dyn Store>, count: usize) {
+    let resting = || store.waiters().waiting_routes().iter().map(|(_, _, resting)| resting).sum::<usize>();
+    until("as many rest", || resting() == count).await;
 }
 
-pub(super) async fn got(waiter: JoinHandle<Waited>) -> String {
+/// The id of the task that a waiter must get.
+pub async fn got(waiter: JoinHandle<Waited>) -> String {
     ended(waiter).await.unwrap().expect("a task")
 }
 
@@ -230,7 +247,7 @@ pub async fn a_thousand_waiters_and_a_thousand_creations_in_random_order(fixture
     for (waits, n) in steps {
         let (store, route) = (Arc::clone(&fixture.store), ROUTES[n % 7]);
         if waits {
-            waiters.spawn(async move { wait(store, "q", route, n).await });
+            waiters.spawn(async move { wait(store, route, n).await });
         } else {
             let create = create("q", n, Definition { routes: routes(&[route]), ..with_priority((n % 3) as i64) });
             creations.spawn(async move { store.write(create).await });

@@ -6,14 +6,12 @@ use std::ops::ControlFlow::{Break, Continue};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::task::{JoinHandle, yield_now};
-use tokio::time::timeout;
 
 use super::prelude::*;
 use super::run_ends::{CAUSES, end_run, take_out};
+use super::waiting::{ended, until};
 use crate::waiting;
 
-/// Longer than any machine needs; a wake-up that is lost ends here.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The bytes that are kept of a task here.
 const KEPT: usize = 1_000;
 
@@ -21,8 +19,7 @@ type Read = Result<Output, StoreError>;
 
 /// Task `n`, running as run `n`, which has printed `abc`.
 async fn printing(fixture: &Fixture, n: usize) {
-    fixture.create(n, with_budget(100)).await;
-    fixture.claim(n).await;
+    fixture.create_running(n, with_budget(100)).await;
     fixture.ok(print(n, n, 0, "abc")).await;
 }
 
@@ -51,22 +48,13 @@ fn follow(fixture: &Fixture, n: usize, offset: u64, reads: &Arc<AtomicUsize>) ->
     })
 }
 
-async fn until(what: &str, reached: impl Fn() -> bool) {
-    let reached = async {
-        while !reached() {
-            yield_now().await;
-        }
-    };
-    timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("not in time: {what}"));
-}
-
 async fn has_read(reads: &AtomicUsize, count: usize) {
     until("the output is read", || reads.load(Ordering::SeqCst) >= count).await;
 }
 
 /// What a read gave: the offset of the text, the text, and whether the run is over.
 async fn got(read: JoinHandle<Read>) -> (u64, String, bool) {
-    let output = timeout(PATIENCE, read).await.expect("a wake-up was lost").unwrap().unwrap();
+    let output = ended(read).await.unwrap();
     (output.start, output.text, output.ended)
 }
 
@@ -111,9 +99,8 @@ pub async fn everything_that_ends_a_run_ends_the_wait_for_its_output(fixture: Fi
 }
 
 pub async fn a_task_without_output_is_not_waited_for(fixture: Fixture) {
-    fixture.create(1, with_budget(1)).await;
-    fixture.claim(1).await;
-    let refused = timeout(PATIENCE, follow(&fixture, 1, 0, &Arc::default())).await.unwrap().unwrap();
+    fixture.create_running(1, with_budget(1)).await;
+    let refused = ended(follow(&fixture, 1, 0, &Arc::default())).await;
     assert_eq!(refused, Err(StoreError::Refused(Refusal::OutputNotFound { task_id: task_id(1) })));
     fixture.store.waiters().close();
     assert!(fixture.store.waiters().watch_output(run_id(1), usize::MAX).is_none(), "a stop refuses new ones");

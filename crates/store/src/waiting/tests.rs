@@ -135,15 +135,19 @@ async fn whose_wait_is_over_when_it_is_woken_takes_nothing_and_passes_the_task_o
 }
 
 #[tokio::test]
-async fn reads_of_output_take_their_part_of_the_room() {
+async fn claims_heartbeats_and_reads_of_output_share_the_room() {
     let store = store().await;
     let waiters = store.waiters();
+    let (claim, heartbeat) = (register(&store).unwrap(), waiters.watch(run_id(1), MOST).unwrap());
+    assert!(register(&store).is_none() && waiters.watch(run_id(2), MOST).is_none());
+    assert!(waiters.has_claims() && waiters.has_heartbeats());
+    drop(claim);
     let output = waiters.watch_output(run_id(1), MOST).unwrap();
-    let heartbeat = waiters.watch(run_id(1), MOST).unwrap();
     assert!(register(&store).is_none() && waiters.watch_output(run_id(2), MOST).is_none());
     assert_eq!((waiters.counts(), waiters.len(), waiters.is_empty()), ([0, 1, 1], 2, false));
     assert_eq!((waiters.watched_outputs(), waiters.watched_runs()), (vec![run_id(1)], vec![run_id(1)]));
     drop(heartbeat);
+    assert!(!waiters.has_claims() && !waiters.has_heartbeats());
     assert_eq!(waiters.counts(), [0, 0, 1], "they wait for a commit, too");
     drop(output);
     assert_eq!((waiters.counts(), waiters.is_empty()), ([0, 0, 0], true));
@@ -249,18 +253,6 @@ async fn who_waits_in_line_is_answered_when_the_server_stops() {
         answered += usize::from(follower.await.unwrap());
     }
     assert_eq!(answered, attempts::AT_A_TIME, "who was reading");
-}
-
-#[tokio::test]
-async fn claims_and_heartbeats_share_the_room() {
-    let store = store().await;
-    let (claim, heartbeat) = (register(&store).unwrap(), store.waiters().watch(run_id(1), MOST).unwrap());
-    assert!(register(&store).is_none() && store.waiters().watch(run_id(2), MOST).is_none());
-    assert!(store.waiters().has_claims() && store.waiters().has_heartbeats());
-    drop(heartbeat);
-    assert!(store.waiters().has_claims() && !store.waiters().has_heartbeats() && store.waiters().len() == 1);
-    drop(claim);
-    assert!(store.waiters().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,7 @@ struct Troubled {
 
 impl Troubled {
     async fn new(fates: impl IntoIterator<Item = Fate>) -> Self {
-        let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+        let clock = ManualClock::new(START);
         let model = Arc::new(ModelStore::new(Arc::new(clock)));
         model.write(create_queue("q")).await.unwrap();
         model.write(create_all(0..TASKS)).await.unwrap();

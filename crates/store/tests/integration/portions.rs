@@ -19,7 +19,7 @@ struct Counted {
 
 impl Counted {
     async fn new(failures: impl IntoIterator<Item = Option<StoreError>>) -> Self {
-        let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+        let clock = ManualClock::new(START);
         let model = Arc::new(ModelStore::new(Arc::new(clock)));
         model.write(create_queue("q")).await.unwrap();
         Self { model, commands: Mutex::default(), failures: Mutex::new(failures.into_iter().collect()) }

@@ -24,7 +24,7 @@ use crate::StoreResult;
 use crate::activity::{ActivityLog, ProcessId};
 use crate::bulk::Planned;
 use crate::related::{Related, RelatedTask, RelatedTasks};
-use crate::transaction::{Dependents, Loaded, QueueKey, RunUse, TaskKey, Unsettled};
+use crate::transaction::{Dependents, Loaded, QueueKey, RunUse, TaskKey};
 
 #[derive(Default)]
 pub(super) struct ModelState {
@@ -146,9 +146,7 @@ impl ModelState {
         self.last_key += 1;
         self.last_key
     }
-}
 
-impl ModelState {
     /// Returns whether a claim for this route may take a task.
     pub(super) fn is_claimable(task: &Task, route: &Route, now: Timestamp) -> bool {
         task.lifecycle.is_claimable(now) && task.definition.routes.contains(route.as_str())
@@ -165,13 +163,6 @@ impl ModelState {
         Dependents { tasks: own.take(most).map(|((_, _, key), state)| (*key, *state)).collect(), held_elsewhere: false }
     }
 
-    pub(super) fn find_unsettled(&self, of: Option<QueueKey>) -> Option<Unsettled> {
-        let is_asked_for = |queue: &QueueKey| of.is_none_or(|of| of == *queue);
-        let ((queue, dependency), after) = self.unsettled.iter().find(|((queue, _), _)| is_asked_for(queue))?;
-        let status = self.status_of(*queue, *dependency);
-        Some(Unsettled { queue: *queue, dependency: *dependency, status, after: *after })
-    }
-
     pub(super) fn settings(&self, queue: QueueKey) -> QueueSettings {
         self.settings.get(&queue).cloned().unwrap_or_default()
     }
@@ -183,15 +174,6 @@ impl ModelState {
             of_queue: own().count() as u64,
             of_route: own().filter(|task| task.lifecycle.last_route.as_ref() == Some(route)).count() as u64,
         }
-    }
-
-    /// Ended tasks that are kept no longer.
-    pub(super) fn outdated(&self, now: Timestamp) -> impl Iterator<Item = (QueueKey, TaskKey)> {
-        let is_outdated = move |queue: QueueKey, task: &Task| {
-            self.settings.get(&queue).is_some_and(|settings| settings.retention.is_outdated(&task.lifecycle, now))
-        };
-        let outdated = self.tasks.iter().filter(move |(_, row)| is_outdated(row.queue, &row.task));
-        outdated.map(|(key, row)| (row.queue, *key))
     }
 
     pub(super) fn explain(&self, queue: &QueueName, id: TaskId, now: Timestamp) -> StoreResult<Explanation> {
@@ -218,20 +200,11 @@ impl ModelState {
         }))
     }
 
-    /// Forgets what a deleted task waited for.
+    /// Forgets what a task waited for.
     pub(super) fn forget_dependencies(&mut self, task: TaskKey) {
         self.dependencies.retain(|(_, _, key), _| *key != task);
     }
 
-    /// Forgets all that is known of a deleted queue.
-    pub(super) fn forget_waiting(&mut self, queue: QueueKey) {
-        self.dependencies.retain(|(own, _, _), _| *own != queue);
-        self.unsettled.retain(|(own, _), _| *own != queue);
-        self.settings.remove(&queue);
-    }
-}
-
-impl ModelState {
     pub(super) fn related_tasks(&self, queue: QueueKey, related: &Related) -> RelatedTasks {
         let shown = |task: &Task| RelatedTask {
             id: task.id,
@@ -246,9 +219,7 @@ impl ModelState {
             dependents: dependents.into_iter().filter_map(|(key, _)| by_key(key)).collect(),
         }
     }
-}
 
-impl ModelState {
     pub(super) fn queue_figures(
         &self,
         key: QueueKey,

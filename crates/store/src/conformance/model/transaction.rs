@@ -58,11 +58,9 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     fn tally_queue(&mut self, queue: QueueKey) -> Loaded<QueueTally> {
-        let running = |task: &Task| task.lifecycle.status == Status::Running;
-        Ok(self.state.tasks_of(queue).fold(QueueTally::default(), |tally, (_, task)| QueueTally {
-            tasks: tally.tasks + 1,
-            running: tally.running + u64::from(running(task)),
-        }))
+        let tasks = self.state.tasks_of(queue).count() as u64;
+        let is_running = |(_, task): &(TaskKey, &Task)| task.lifecycle.status == Status::Running;
+        Ok(QueueTally { tasks, running: self.state.tasks_of(queue).filter(is_running).count() as u64 })
     }
 
     fn delete_queue(&mut self, Queue { key: queue, name }: Queue<'_>, runs_kept_until: Timestamp) -> Loaded<()> {
@@ -71,7 +69,9 @@ impl Transaction for ModelTransaction<'_> {
         self.state.tasks.retain(|key, _| !deleted_tasks.contains(key));
         self.state.observations.retain(|(owner, _), _| *owner != queue);
         self.state.activity.retain(|(owner, ..), _| *owner != queue);
-        self.state.forget_waiting(queue);
+        self.state.dependencies.retain(|(owner, ..), _| *owner != queue);
+        self.state.unsettled.retain(|(owner, _), _| *owner != queue);
+        self.state.settings.remove(&queue);
         self.state.queues.remove(name);
         Ok(())
     }
@@ -183,7 +183,11 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     fn find_unsettled(&mut self, of: Option<QueueKey>) -> Loaded<Option<Unsettled>> {
-        Ok(self.state.find_unsettled(of))
+        let unsettled = self.state.unsettled.iter().find(|((queue, _), _)| of.is_none_or(|of| of == *queue));
+        Ok(unsettled.map(|((queue, dependency), after)| {
+            let status = self.state.status_of(*queue, *dependency);
+            Unsettled { queue: *queue, dependency: *dependency, status, after: *after }
+        }))
     }
 
     fn save_settled(&mut self, unsettled: &Unsettled, after: Option<TaskKey>) -> Loaded<()> {
@@ -223,7 +227,12 @@ impl Transaction for ModelTransaction<'_> {
     }
 
     fn find_outdated(&mut self, most: usize) -> Loaded<Outdated> {
-        let mut tasks: Vec<_> = self.state.outdated(self.now).take(most + 1).collect();
+        let is_outdated = |row: &Row| {
+            let settings = self.state.settings.get(&row.queue);
+            settings.is_some_and(|settings| settings.retention.is_outdated(&row.task.lifecycle, self.now))
+        };
+        let outdated = self.state.tasks.iter().filter(|(_, row)| is_outdated(row));
+        let mut tasks: Vec<_> = outdated.map(|(key, row)| (row.queue, *key)).take(most + 1).collect();
         let more = tasks.len() > most;
         tasks.truncate(most);
         Ok(Outdated { tasks, more })
