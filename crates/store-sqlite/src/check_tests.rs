@@ -28,7 +28,7 @@ fn broken(file: &Path) -> (Vec<Rule>, Vec<String>) {
 /// was cancelled, 6 is pending after two runs that were given back, 7 was deleted after a run.
 async fn filled(folder: &TempDir) -> PathBuf {
     let file = folder.path().join("filled.db");
-    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
+    let clock = Arc::new(ManualClock::new(START));
     let history = HistoryOptions { flush_after: 1, ..HistoryOptions::default() };
     let store = SqliteStore::open(&file, clock.clone(), &Options { history, ..Options::default() }).unwrap();
     store.write(create_queue("q")).await.unwrap();
@@ -119,7 +119,7 @@ type Damage = fn(&Connection);
 /// A file in which 2 waits for 1, which is pending, and 3 for 9, which does not exist.
 async fn with_dependencies(folder: &TempDir) -> PathBuf {
     let file = folder.path().join("dependencies.db");
-    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
+    let clock = Arc::new(ManualClock::new(START));
     let store = SqliteStore::open(&file, clock, &Options::default()).unwrap();
     store.write(create_queue("q")).await.unwrap();
     store.write(create("q", 1, Definition::default())).await.unwrap();

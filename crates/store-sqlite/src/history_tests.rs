@@ -22,7 +22,7 @@ fn flushing_after(flush_after: usize) -> HistoryOptions {
 }
 
 fn clock() -> ManualClock {
-    ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000))
+    ManualClock::new(START)
 }
 
 fn open(file: &Path, clock: &ManualClock, history: HistoryOptions) -> SqliteStore {

@@ -178,178 +178,136 @@ fn int(offset: u64) -> i64 {
 /// same however much there is, and small texts share a row.
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use rusqlite::{Connection, OpenFlags, params};
-    use taskqueue_core::definition::Definition;
+    use rusqlite::{Connection, params};
     use taskqueue_core::output::{KeptOutput, OutputChange, Part};
-    use taskqueue_core::time::Timestamp;
-    use taskqueue_store::clock::ManualClock;
-    use taskqueue_store::command::AddOutput;
-    use taskqueue_store::conformance::commands::*;
-    use taskqueue_store::transaction::{QueueKey, TaskKey, Transaction};
-    use taskqueue_store::{Store, StoreExt};
-    use tempfile::TempDir;
+    use taskqueue_store::conformance::prelude::*;
+    use taskqueue_store::transaction::{TaskKey, Transaction};
     use tokio::task::JoinSet;
 
     use crate::claim_index::ClaimIndex;
+    use crate::queue_tests::Opened;
     use crate::transaction::SqliteTransaction;
-    use crate::{Options, SqliteStore, migrate, rows, statements as sql};
-
-    struct File {
-        folder: TempDir,
-        clock: ManualClock,
-    }
-
-    impl File {
-        fn new() -> Self {
-            let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
-            Self { folder: tempfile::tempdir().unwrap(), clock }
-        }
-
-        fn open(&self) -> SqliteStore {
-            let path = self.folder.path().join("tasks.db");
-            SqliteStore::open(&path, Arc::new(self.clock.clone()), &Options::default()).unwrap()
-        }
-
-        fn connection(&self, flags: OpenFlags) -> Connection {
-            Connection::open_with_flags(self.folder.path().join("tasks.db"), flags).unwrap()
-        }
-
-        fn count(&self, sql: &str) -> i64 {
-            self.connection(OpenFlags::SQLITE_OPEN_READ_ONLY).query_row(sql, [], |row| row.get(0)).unwrap()
-        }
-    }
+    use crate::{migrate, rows, statements as sql};
 
     /// A store in which run 1 has claimed task 1.
-    async fn running(file: &File) -> SqliteStore {
-        let store = file.open();
-        store.write(create_queue("q")).await.unwrap();
-        store.write(create("q", 1, with_budget(9))).await.unwrap();
-        store.write(claim("q", "default", 1)).await.unwrap();
-        store
+    async fn running() -> Opened {
+        let opened = Opened::new().await;
+        opened.ok(create("q", 1, with_budget(9))).await;
+        opened.ok(claim("q", "default", 1)).await;
+        opened
+    }
+
+    /// The same, with more bytes kept.
+    fn kept(most_bytes: usize, output: AddOutput) -> AddOutput {
+        AddOutput { most_bytes, ..output }
     }
 
     #[tokio::test]
     async fn a_start_and_the_work_with_tasks_read_nothing_of_output() {
-        let file = File::new();
-        let store = running(&file).await;
-        store.write(print(1, 1, 0, "text")).await.unwrap();
-        drop(store);
+        let opened = running().await;
+        opened.ok(print(1, 1, 0, "text")).await;
         // Whoever looks at output now gets an error.
-        file.connection(OpenFlags::SQLITE_OPEN_READ_WRITE)
-            .execute_batch("DROP TABLE output_pieces; DROP TABLE outputs")
-            .unwrap();
-        let store = file.open();
-        store.write(heartbeat("q", 1, 1)).await.unwrap();
-        store.write(progress(1, 1, r#"{"step":1}"#)).await.unwrap();
-        store.write(fail("q", 1, 1)).await.unwrap();
-        store.write(claim("q", "default", 2)).await.unwrap().unwrap();
-        store.write(complete("q", 1, 2, object("{}"))).await.unwrap();
-        assert!(store.get_task(&queue("q"), task_id(1)).await.is_ok());
-        assert_eq!(store.count_tasks(&queue("q"), filtered("missing(progress.step)")).await, Ok(1));
-        assert!(store.read_output(&queue("q"), task_id(1), 0, 1_000).await.is_err(), "this does read it");
+        opened.file().execute_batch("DROP TABLE output_pieces; DROP TABLE outputs").unwrap();
+        let opened = opened.again().await;
+        opened.ok(heartbeat("q", 1, 1)).await;
+        opened.ok(progress(1, 1, r#"{"step":1}"#)).await;
+        opened.ok(fail("q", 1, 1)).await;
+        opened.ok(claim("q", "default", 2)).await.unwrap();
+        opened.ok(complete("q", 1, 2, object("{}"))).await;
+        assert!(opened.store.get_task(&queue("q"), task_id(1)).await.is_ok());
+        assert_eq!(opened.store.count_tasks(&queue("q"), filtered("missing(progress.step)")).await, Ok(1));
+        assert!(opened.store.read_output(&queue("q"), task_id(1), 0, 1_000).await.is_err(), "this does read it");
     }
 
     #[tokio::test]
     async fn a_piece_that_is_lost_is_an_error_and_never_other_bytes() {
-        let file = File::new();
-        let store = running(&file).await;
+        let opened = running().await;
         let large = "x".repeat(10_000);
         for n in 0..3 {
-            store.write(AddOutput { most_bytes: 1 << 20, ..print(1, 1, n * 10_000, &large) }).await.unwrap();
+            opened.ok(kept(1 << 20, print(1, 1, n * 10_000, &large))).await;
         }
-        let lost = "DELETE FROM output_pieces WHERE start = 10000";
-        file.connection(OpenFlags::SQLITE_OPEN_READ_WRITE).execute_batch(lost).unwrap();
-        let read = async |offset| store.read_output(&queue("q"), task_id(1), offset, 1 << 20).await;
+        opened.file().execute_batch("DELETE FROM output_pieces WHERE start = 10000").unwrap();
+        let read = async |offset| opened.store.read_output(&queue("q"), task_id(1), offset, 1 << 20).await;
         assert!(read(0).await.is_err() && read(15_000).await.is_err());
         assert_eq!(read(20_000).await.unwrap().text, large);
     }
 
     #[tokio::test]
     async fn texts_that_come_in_the_wrong_order_share_rows_too() {
-        let file = File::new();
-        let store = running(&file).await;
+        let opened = running().await;
         for n in 0..500 {
             for offset in [n * 20 + 10, n * 20] {
-                store.write(AddOutput { most_bytes: 1 << 20, ..print(1, 1, offset, "0123456789") }).await.unwrap();
+                opened.ok(kept(1 << 20, print(1, 1, offset, "0123456789"))).await;
             }
         }
-        let pieces = file.count("SELECT count(*) FROM output_pieces");
+        let pieces = opened.count("output_pieces");
         assert!(pieces <= 6, "10,000 bytes in {pieces} rows");
-        let read = store.read_output(&queue("q"), task_id(1), 0, 1 << 20).await.unwrap();
+        let read = opened.store.read_output(&queue("q"), task_id(1), 0, 1 << 20).await.unwrap();
         assert_eq!(read.text, "0123456789".repeat(1_000));
     }
 
     #[tokio::test]
     async fn small_texts_share_a_row_and_old_rows_go() {
-        let file = File::new();
-        let store = running(&file).await;
+        let opened = running().await;
         let line = "0123456789".repeat(10);
         for n in 0..100 {
-            store.write(AddOutput { most_bytes: 1 << 20, ..print(1, 1, n * 100, &line) }).await.unwrap();
+            opened.ok(kept(1 << 20, print(1, 1, n * 100, &line))).await;
         }
-        assert_eq!(file.count("SELECT count(*) FROM output_pieces"), 3, "10,000 bytes in rows of at most 3,500");
+        assert_eq!(opened.count("output_pieces"), 3, "10,000 bytes in rows of at most 3,500");
         let large = "x".repeat(65_536);
         for n in 0..9 {
-            let printed = print(1, 1, 10_000 + n * 65_536, &large);
-            store.write(AddOutput { most_bytes: 262_144, ..printed }).await.unwrap();
+            opened.ok(kept(262_144, print(1, 1, 10_000 + n * 65_536, &large))).await;
         }
-        assert_eq!(file.count("SELECT count(*) FROM output_pieces"), 4, "each as it came");
-        store.write(AddOutput { most_bytes: 262_144, ..print(1, 1, 10_000 + 9 * 65_536, "x") }).await.unwrap();
-        assert_eq!(
-            file.count("SELECT sum(length(bytes)) FROM output_pieces"),
-            262_145,
-            "the oldest byte is left in its row"
-        );
-        store.write(fail("q", 1, 1)).await.unwrap();
-        store.write(claim("q", "default", 2)).await.unwrap();
-        store.write(print(1, 2, 0, "anew")).await.unwrap();
-        assert_eq!(file.count("SELECT sum(length(bytes)) FROM output_pieces"), 4, "of the run before nothing is left");
+        assert_eq!(opened.count("output_pieces"), 4, "each as it came");
+        opened.ok(kept(262_144, print(1, 1, 10_000 + 9 * 65_536, "x"))).await;
+        let bytes = "SELECT sum(length(bytes)) FROM output_pieces";
+        assert_eq!(opened.number(bytes), 262_145, "the oldest byte is left in its row");
+        opened.ok(fail("q", 1, 1)).await;
+        opened.ok(claim("q", "default", 2)).await;
+        opened.ok(print(1, 2, 0, "anew")).await;
+        assert_eq!(opened.number(bytes), 4, "of the run before nothing is left");
     }
 
     #[tokio::test]
     async fn bytes_that_come_in_reverse_share_rows_too() {
-        let file = File::new();
-        let store = running(&file).await;
+        let opened = running().await;
         for at in (0..1_000).rev() {
-            store.write(print(1, 1, at, "x")).await.unwrap();
+            opened.ok(print(1, 1, at, "x")).await;
         }
-        assert_eq!(file.count("SELECT count(*) FROM output_pieces"), 1);
-        assert_eq!(store.read_output(&queue("q"), task_id(1), 0, 1_000).await.unwrap().text, "x".repeat(1_000));
+        assert_eq!(opened.count("output_pieces"), 1);
+        assert_eq!(opened.store.read_output(&queue("q"), task_id(1), 0, 1_000).await.unwrap().text, "x".repeat(1_000));
     }
 
     #[tokio::test]
     async fn no_output_is_left_of_deleted_tasks() {
-        let file = File::new();
-        let store = Arc::new(file.open());
-        store.write(create_queue("q")).await.unwrap();
+        let opened = Opened::new().await;
         let rows = "SELECT (SELECT count(*) FROM outputs) + (SELECT count(*) FROM output_pieces)";
         for id in 0..20 {
-            store.write(create("q", id, Definition::default())).await.unwrap();
-            store.write(claim("q", "default", id)).await.unwrap();
+            opened.ok(create("q", id, Definition::default())).await;
+            opened.ok(claim("q", "default", id)).await;
             let mut prints = JoinSet::new();
             for n in 0..80 {
-                let printed = AddOutput { most_bytes: 1 << 20, ..print(id, id, n * 3_500, &"x".repeat(3_500)) };
-                let store = Arc::clone(&store);
+                let printed = kept(1 << 20, print(id, id, n * 3_500, &"x".repeat(3_500)));
+                let store = Arc::clone(&opened.store);
                 prints.spawn(async move { store.write(printed).await.unwrap() });
             }
             prints.join_all().await;
-            store.write(complete("q", id, id, object("{}"))).await.unwrap();
+            opened.ok(complete("q", id, id, object("{}"))).await;
         }
-        assert_eq!(file.count(rows), 20 * 81);
-        store.write(delete("q", 0)).await.unwrap();
-        assert_eq!(file.count(rows), 19 * 81);
-        let some = act_on_all("q", taskqueue_core::bulk_action::BulkAction::Delete, "id < 't_000000000005'");
-        assert_eq!(store.act_on_tasks(Arc::new(some)).await.unwrap().changed, 4);
-        assert_eq!(file.count(rows), 15 * 81);
-        store.write(delete_queue("q", true)).await.unwrap();
+        assert_eq!(opened.number(rows), 20 * 81);
+        opened.ok(delete("q", 0)).await;
+        assert_eq!(opened.number(rows), 19 * 81);
+        let some = act_on_all("q", BulkAction::Delete, "id < 't_000000000005'");
+        assert_eq!(opened.ok(some).await.changed, 4);
+        assert_eq!(opened.number(rows), 15 * 81);
+        opened.ok(delete_queue("q", true)).await;
         // More pieces than one step of the purge removes. Closing waits for no purge, so others come before.
-        while file.count("SELECT count(*) FROM purges") > 0 {
-            store.write(create_queue("r")).await.unwrap();
+        while opened.count("purges") > 0 {
+            opened.ok(create_queue("r")).await;
         }
-        assert_eq!((file.count(rows), file.count("SELECT count(*) FROM tasks")), (0, 0));
+        assert_eq!((opened.number(rows), opened.count("tasks")), (0, 0));
     }
 
     /// A migrated database in memory, with the steps that SQLite takes on it counted.
@@ -402,22 +360,17 @@ mod tests {
 
     #[tokio::test]
     async fn progress_of_the_same_size_leaves_the_row_of_its_task_alone() {
-        let file = File::new();
-        let store = running(&file).await;
+        let opened = running().await;
         // An outcome and the head. Then what SQLite writes to the head is refused.
-        store.write(progress(1, 1, r#"{"step":10}"#)).await.unwrap();
+        opened.ok(progress(1, 1, r#"{"step":10}"#)).await;
         let packed = "SELECT packed FROM tasks";
-        let connection = file.connection(OpenFlags::SQLITE_OPEN_READ_ONLY);
-        let head = connection.query_row(packed, [], |row| row.get::<_, Vec<u8>>(0)).unwrap();
+        let head = opened.file().query_row(packed, [], |row| row.get::<_, Vec<u8>>(0)).unwrap();
         assert_eq!(rows::PackedHead::unpack(&head).unwrap().progress_bytes, 11);
-        store.close().await;
-        drop(store);
         let trigger = "CREATE TRIGGER untouched BEFORE UPDATE ON tasks BEGIN SELECT raise(ABORT, 'written'); END";
-        file.connection(OpenFlags::SQLITE_OPEN_READ_WRITE).execute_batch(trigger).unwrap();
-        let store = file.open();
-        store.write(progress(1, 1, r#"{"step":20}"#)).await.unwrap();
-        assert!(store.write(progress(1, 1, r#"{"step":200}"#)).await.is_err(), "its size is in the head");
-        let shown = store.get_task(&queue("q"), task_id(1)).await.unwrap().outcome.progress.unwrap();
+        opened.file().execute_batch(trigger).unwrap();
+        opened.ok(progress(1, 1, r#"{"step":20}"#)).await;
+        assert!(opened.store.write(progress(1, 1, r#"{"step":200}"#)).await.is_err(), "its size is in the head");
+        let shown = opened.store.get_task(&queue("q"), task_id(1)).await.unwrap().outcome.progress.unwrap();
         assert_eq!(shown.value, object(r#"{"step":20}"#));
     }
 }

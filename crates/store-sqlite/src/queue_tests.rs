@@ -1,6 +1,6 @@
 //! Settings of queues, and tasks that wait or have ended in them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rusqlite::{Connection, OpenFlags};
@@ -11,11 +11,13 @@ use crate::{Options, SqliteStore};
 
 // A store in a folder of its own, for tests that also look into its file.
 
-/// The time at which the clock begins.
-pub(crate) const BEGIN: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
+/// Opens a store at the time at which tests begin.
+pub(crate) fn open(file: &Path) -> SqliteStore {
+    SqliteStore::open(file, Arc::new(ManualClock::new(START)), &Options::default()).unwrap()
+}
 
 pub(crate) struct Opened {
-    pub(crate) store: SqliteStore,
+    pub(crate) store: Arc<SqliteStore>,
     pub(crate) clock: ManualClock,
     folder: TempDir,
 }
@@ -23,14 +25,14 @@ pub(crate) struct Opened {
 impl Opened {
     /// With the queue `q`.
     pub(crate) async fn new() -> Self {
-        let opened = Self::open(tempfile::tempdir().unwrap(), ManualClock::new(BEGIN));
+        let opened = Self::open(tempfile::tempdir().unwrap(), ManualClock::new(START));
         opened.ok(create_queue("q")).await;
         opened
     }
 
     fn open(folder: TempDir, clock: ManualClock) -> Self {
         let store = SqliteStore::open(&file(&folder), Arc::new(clock.clone()), &Options::default()).unwrap();
-        Self { store, clock, folder }
+        Self { store: Arc::new(store), clock, folder }
     }
 
     /// Closed and opened again.
@@ -42,13 +44,18 @@ impl Opened {
     }
 
     pub(crate) async fn ok<W: Write>(&self, command: W) -> W::Answer {
-        command.write_to(&self.store).await.unwrap()
+        command.write_to(&*self.store).await.unwrap()
     }
 
     /// Returns how many rows of the file these are: a table, or a table and a condition.
     pub(crate) fn count(&self, rows: &str) -> i64 {
+        self.number(&format!("SELECT count(*) FROM {rows}"))
+    }
+
+    /// Returns the number that a query of the file gives.
+    pub(crate) fn number(&self, sql: &str) -> i64 {
         let file = Connection::open_with_flags(file(&self.folder), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-        file.query_row(&format!("SELECT count(*) FROM {rows}"), [], |row| row.get(0)).unwrap()
+        file.query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
     /// The file, past the store.
@@ -287,7 +294,7 @@ impl Opened {
 #[tokio::test]
 async fn delayed_and_blocked_tasks_are_found_again_at_a_start() {
     let opened = Opened::new().await;
-    opened.ok(create_later(1, Definition::default(), BEGIN.plus_seconds(30))).await;
+    opened.ok(create_later(1, Definition::default(), START.plus_seconds(30))).await;
     opened.ok(create("q", 2, waits_for(&[3]))).await;
     let opened = opened.again().await;
     assert_eq!(opened.claimed(1).await, None);
@@ -308,11 +315,7 @@ async fn a_task_that_goes_takes_what_is_noted_for_it_along() {
     assert_eq!(opened.count("dependencies"), 4);
     opened.ok(delete("q", 1)).await;
     assert_eq!(opened.count("dependencies"), 1);
-    let none = taskqueue_core::update::Update {
-        dependencies: Some(dependencies(&[])),
-        ..taskqueue_core::update::Update::default()
-    };
-    opened.ok(update("q", 5, none)).await;
+    opened.ok(update("q", 5, Update { dependencies: Some(dependencies(&[])), ..Update::default() })).await;
     assert_eq!(opened.count("dependencies"), 0);
     assert_eq!(opened.claimed(1).await, Some(task_id(5)));
 }

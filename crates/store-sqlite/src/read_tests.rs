@@ -16,9 +16,10 @@ use crate::claim_index::room::Room;
 use crate::history::HistoryOptions;
 use crate::published_index::PublishedIndex;
 use crate::queries::{Read, Snapshot};
+use crate::queue_tests::{Opened, open};
 use crate::rows::{Extended, PackedDocuments, PackedHead};
 use crate::sparse_reads::{TaskAccess, begin};
-use crate::{Options, SqliteStore, migrate, open, reads};
+use crate::{migrate, open, reads};
 
 // What lists and counts of few tasks among many cost, and that they miss none.
 
@@ -252,11 +253,6 @@ fn a_task_that_the_writer_does_not_know_of_is_found_by_a_visit() {
 const ARCHIVED: i64 = 10_050;
 const ALL_TASKS: i64 = ARCHIVED + 10;
 
-fn open(path: &Path) -> SqliteStore {
-    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
-    SqliteStore::open(path, Arc::new(clock), &Options::default()).unwrap()
-}
-
 /// Cancelled tasks with the numbers from 1 to [`ALL_TASKS`], by creation and by id. The first five and the last five are not
 /// archived.
 fn fill_archived(path: &Path) {
@@ -357,14 +353,11 @@ fn seen(Explanation { reasons, .. }: Explanation) -> (Option<Status>, u64) {
 /// Task 2 waits for task 1, which is claimed, fails for good and is requeued again and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn an_explanation_beside_a_busy_writer_is_never_of_two_moments() {
-    let folder = tempfile::tempdir().unwrap();
-    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
-    let store = Arc::new(SqliteStore::open(&folder.path().join("q.db"), Arc::new(clock), &Options::default()).unwrap());
-    store.write(create_queue("q")).await.unwrap();
-    store.write(create("q", 1, with_priority(1))).await.unwrap();
-    store.write(create("q", 2, waits_for(&[1]))).await.unwrap();
+    let opened = Opened::new().await;
+    opened.ok(create("q", 1, with_priority(1))).await;
+    opened.ok(create("q", 2, waits_for(&[1]))).await;
     let over = Arc::new(AtomicBool::new(false));
-    let (writes, until) = (Arc::clone(&store), Arc::clone(&over));
+    let (writes, until) = (Arc::clone(&opened.store), Arc::clone(&over));
     let writing = tokio::spawn(async move {
         let mut run = 0;
         while !until.load(Ordering::Relaxed) {
@@ -377,7 +370,7 @@ async fn an_explanation_beside_a_busy_writer_is_never_of_two_moments() {
     });
     let mut states = Vec::new();
     for _ in 0..LOOKS {
-        let (status, ahead) = seen(store.explain(&queue("q"), task_id(2)).await.unwrap());
+        let (status, ahead) = seen(opened.store.explain(&queue("q"), task_id(2)).await.unwrap());
         assert_eq!(ahead, u64::from(status == Some(Status::Pending)), "{status:?}");
         states.extend(status);
     }

@@ -13,7 +13,7 @@ use taskqueue_store::activity::{ActivityRow, ProcessId};
 use taskqueue_store::conformance::prelude::*;
 use tempfile::TempDir;
 
-use crate::queue_tests::Opened;
+use crate::queue_tests::{Opened, open};
 use crate::*;
 
 // What is answered without the writer, and what is not. The writer of these stores has ended; the test holds the receiver of the queue.
@@ -29,7 +29,7 @@ struct Writerless {
 /// A store with the queue `q` that has done these commands, and then lost its writer.
 async fn after(commands: Vec<AnyCommand>, options: Options) -> Writerless {
     let folder = tempfile::tempdir().unwrap();
-    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+    let clock = ManualClock::new(START);
     let mut store = SqliteStore::open(&folder.path().join("tasks.db"), Arc::new(clock.clone()), &options).unwrap();
     store.write(create_queue("q")).await.unwrap();
     for command in commands {
@@ -72,9 +72,7 @@ fn empty_claim() -> Claim {
 #[tokio::test]
 async fn a_claim_that_finds_nothing_needs_no_writer() {
     let mut store = after(commands![create("q", 1, with_routes(&["other"]))], Options::default()).await;
-    for _ in 0..3 {
-        assert_eq!(store.answer(empty_claim()).await, NO_TASK);
-    }
+    assert_eq!([store.answer(empty_claim()).await, store.answer(empty_claim()).await], [NO_TASK; 2]);
     assert_eq!(store.answer(claim_all([1, 2])).await, Some(Ok(vec![Ok(None), Ok(None)])));
 }
 
@@ -125,8 +123,7 @@ async fn a_claim_in_a_queue_that_is_paused_or_full_needs_no_writer() {
 
 #[tokio::test]
 async fn a_claim_goes_to_the_writer_when_the_time_of_a_delayed_task_has_come() {
-    let begin = Timestamp::from_micros(1_767_225_600_000_000);
-    let delayed = |id, route, seconds| create_later(id, with_routes(&[route]), begin.plus_seconds(seconds));
+    let delayed = |id, route, seconds| create_later(id, with_routes(&[route]), START.plus_seconds(seconds));
     let blocked = create("q", 3, waits_for(&[4]));
     let commands = commands![delayed(1, "gpu", 30), delayed(2, "default", 60), blocked];
     let mut store = after(commands, Options::default()).await;
@@ -235,7 +232,7 @@ async fn the_activity_of_a_deleted_queue_is_purged() {
     opened.save_minutes(1_440).await;
     opened.store.write(create_queue("r")).await.unwrap();
     opened.store.write(create("r", 1, Definition::default())).await.unwrap();
-    taskqueue_store::activity::save_activity(&opened.store).await.unwrap();
+    taskqueue_store::activity::save_activity(&*opened.store).await.unwrap();
     assert_eq!(opened.rows(), 1_442);
     opened.store.write(delete_queue("q", true)).await.unwrap();
     // An idle writer purges.
@@ -267,9 +264,8 @@ async fn of_more_routes_than_an_answer_shows_the_oldest_tasks_are_not_looked_for
     let opened = Opened::new().await;
     let tasks = STATS_ROUTES / TASK_ROUTES + 1;
     for task in 0..tasks {
-        let names: Vec<String> = (0..TASK_ROUTES).map(|n| format!("r{task:03}-{n:03}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        opened.store.write(create("q", task, with_routes(&names))).await.unwrap();
+        let names = (0..TASK_ROUTES).map(|n| format!("r{task:03}-{n:03}"));
+        opened.ok(create("q", task, with_routes(&names.collect::<Vec<_>>()))).await;
     }
     let figures = opened.store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap().figures;
     assert_eq!(figures.routes().len(), tasks * TASK_ROUTES);
@@ -286,10 +282,8 @@ async fn the_size_of_the_database_has_that_of_the_log() {
         std::fs::metadata(path).unwrap().len()
     };
     let expected = bytes("") + bytes("-wal");
-    assert_eq!(
-        opened.store.figures(&[], &ALL_ROUTES, PendingDetail::Number).await.unwrap().database_bytes,
-        Some(expected)
-    );
+    let figures = opened.store.figures(&[], &ALL_ROUTES, PendingDetail::Number).await.unwrap();
+    assert_eq!(figures.database_bytes, Some(expected));
     assert!(bytes("-wal") > 0);
 }
 
@@ -304,11 +298,6 @@ async fn activity_that_cannot_be_read_is_an_error_and_not_nothing() {
 }
 
 // A sync of the database file that fails. Whatever the log was copied to may be lost then, so the log must stay as it is.
-
-fn open(path: &Path) -> SqliteStore {
-    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
-    SqliteStore::open(path, Arc::new(clock), &Options::default()).unwrap()
-}
 
 /// Creates a task that needs some hundred pages of the log.
 async fn create_large(store: &SqliteStore, number: u64) -> Result<(), StoreError> {

@@ -5,7 +5,6 @@ use std::task::{Context, Waker};
 use taskqueue_core::delta::PendingEntry;
 use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::portions::SeveralItems;
-use taskqueue_store::submission::{PendingAnswer, Submission};
 use taskqueue_store::transaction::{TaskKey, Transaction};
 use taskqueue_store::waiting::Waiter;
 use taskqueue_store::write_backlog::MAX_LIGHT;
@@ -31,7 +30,7 @@ fn writer_with(options: &Options) -> (Writer, TempDir) {
     let checkpointer =
         Checkpointer::start(open::checkpointer(ownership.path()).unwrap(), Arc::clone(&ownership)).unwrap();
     checkpointer.watch(&mut connection).unwrap();
-    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
+    let clock = Arc::new(ManualClock::new(START));
     let builder = IndexBuilder::start(open::long_reader(ownership.path()).unwrap()).unwrap();
     let claim_index =
         ClaimIndex::new(options.history, Some(builder.requests.clone()), Room::within(options.pending_bytes));
@@ -41,25 +40,15 @@ fn writer_with(options: &Options) -> (Writer, TempDir) {
     (writer, folder)
 }
 
-fn submit<C: Command>(command: C) -> (Write, PendingAnswer<C::Answer>) {
-    let (submission, answer) = Submission::new(command);
-    (Write::new(C::into_request(submission)), answer)
-}
-
 /// Executes commands as the thread does.
 fn execute_writes(writer: &mut Writer, writes: Vec<Write>) {
     let batch = writer.set_long_aside(writes);
     writer.with_claim_index(|writer| writer.execute(batch));
 }
 
-fn wait<A>(answer: PendingAnswer<A>) -> Result<A, StoreError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(answer.wait())
-}
-
 /// Executes a batch.
 fn serve<C: Command>(writer: &mut Writer, commands: Vec<C>) -> Vec<Result<C::Answer, StoreError>> {
-    let (batch, answers): (Vec<_>, Vec<_>) = commands.into_iter().map(submit).unzip();
+    let (batch, answers): (Vec<_>, Vec<_>) = commands.into_iter().map(queued).unzip();
     execute_writes(writer, batch);
     answers.into_iter().map(wait).collect()
 }
@@ -186,7 +175,7 @@ fn a_batch_of_large_answers_is_committed_in_parts_and_every_command_is_answered(
             .query_row("SELECT count(*) FROM tasks WHERE status = 'running'", [], |row| row.get(0))
             .unwrap()
     };
-    let (mut batch, answered): (Vec<_>, Vec<_>) = (0..40).map(|n| submit(claim("q", "default", n))).unzip();
+    let (mut batch, answered): (Vec<_>, Vec<_>) = (0..40).map(|n| queued(claim("q", "default", n))).unzip();
     // Seventeen answers are more than 16 MiB.
     writer.with_claim_index(|writer| {
         let done = writer.transact(&mut batch).unwrap();
@@ -265,7 +254,7 @@ fn queues_that_fill_the_memory_of_pending_tasks_leave_each_other_queue_its_share
 fn a_batch_of_several_portions_is_refused_at_the_first_one_if_all_of_them_have_no_room() {
     let (mut writer, _folder) = writer_with(&Options { pending_bytes: 2_000_000, ..Options::default() });
     let names: Vec<String> = (0..256).map(|n| format!("r{n}")).collect();
-    let wide = with_routes(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let wide = with_routes(&names);
     let tasks =
         |count: usize| (0..count).map(|n| create("q", n, wide.clone())).map(|task| (task.id, task.new)).collect();
     let many = CreateTasks { queue: queue("q"), tasks: tasks(200) };
@@ -283,7 +272,7 @@ fn a_bulk_update_of_routes_that_would_fill_the_memory_is_undone() {
         assert!(serve(&mut writer, vec![create("q", n, Definition::default())])[0].is_ok());
     }
     let names: Vec<String> = (0..256).map(|n| format!("r{n}")).collect();
-    let wide = to_routes(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let wide = to_routes(&names);
     assert_eq!(serve_bulk(&mut writer, update_all("q", "priority == 0", wide)), Err(StoreError::Busy));
     assert_eq!(serve(&mut writer, vec![claim("q", "r0", 1)]), [Ok(None)], "nothing has the new routes");
     assert!(matches!(serve(&mut writer, vec![claim("q", "default", 2)])[..], [Ok(Some(_))]));
@@ -329,11 +318,11 @@ fn one_long_command_comes_between_two_batches() {
     let (mut writer, _folder) = writer();
     let (requests, mut backlog) = WriteQueue::new();
     let send = |write: Write| requests.submit(write).unwrap();
-    let long = ["a", "b", "c"].map(|name| submit(delete_queue(name, true))).map(|(write, answer)| {
+    let long = ["a", "b", "c"].map(|name| queued(delete_queue(name, true))).map(|(write, answer)| {
         send(write);
         answer
     });
-    let (write, first) = submit(create_queue("x"));
+    let (write, first) = queued(create_queue("x"));
     send(write);
     let served = |writer: &mut Writer, backlog: &mut _| {
         let batch = writer.next_batch(backlog).unwrap();
@@ -342,7 +331,7 @@ fn one_long_command_comes_between_two_batches() {
         (ordinary, writer.long_writes.len())
     };
     assert_eq!(served(&mut writer, &mut backlog), (1, 2));
-    let (write, second) = submit(create_queue("y"));
+    let (write, second) = queued(create_queue("y"));
     send(write);
     assert_eq!(served(&mut writer, &mut backlog), (1, 1));
     assert_eq!(served(&mut writer, &mut backlog), (0, 0));
@@ -364,7 +353,7 @@ fn a_heartbeat_waits_for_one_transaction_of_items_however_many_are_queued() {
     let (requests, mut backlog) = WriteQueue::new();
     let mut answers = Vec::new();
     for batch in 0..12 {
-        let (write, answer) = submit(create_all((0..1_000).map(|n| format!("{batch}x{n}"))));
+        let (write, answer) = queued(create_all((0..1_000).map(|n| format!("{batch}x{n}"))));
         requests.submit(write).unwrap();
         answers.push(answer);
     }
@@ -378,7 +367,7 @@ fn a_heartbeat_waits_for_one_transaction_of_items_however_many_are_queued() {
             items_before += batch.iter().map(|write| write.items).sum::<usize>();
             is_done = batch.iter().any(|write| matches!(write.request, WriteRequest::Heartbeat(_)));
             if heartbeats.is_empty() {
-                let (write, answer) = submit(heartbeat("q", "x", "x"));
+                let (write, answer) = queued(heartbeat("q", "x", "x"));
                 requests.submit(write).unwrap();
                 heartbeats.push(answer);
             }
@@ -399,7 +388,7 @@ fn a_heartbeat_waits_for_one_transaction_of_items_however_many_are_queued() {
 #[test]
 fn a_command_that_was_withdrawn_is_not_done() {
     let (mut writer, _folder) = writer();
-    let (write, answer) = submit(create_queue("r"));
+    let (write, answer) = queued(create_queue("r"));
     drop(answer);
     execute_writes(&mut writer, vec![write]);
     assert_eq!(writer.connection.query_row("SELECT count(*) FROM queues", [], |row| row.get(0)), Ok(1));
@@ -447,9 +436,9 @@ fn a_broken_command_undoes_its_batch_and_the_others_are_done_one_by_one() {
     let of_tasks =
         "DELETE FROM definitions WHERE task_key IN (SELECT task_key FROM tasks WHERE id <= 't_000000000003')";
     assert_eq!(writer.connection.execute(of_tasks, []), Ok(3));
-    let (creation, created) = submit(create_queue("r"));
-    let (broken, answers): (Vec<_>, Vec<_>) = (1..=3).map(|task| submit(update("q", task, to_priority(9)))).unzip();
-    let (last, updated) = submit(update("q", 4, to_priority(9)));
+    let (creation, created) = queued(create_queue("r"));
+    let (broken, answers): (Vec<_>, Vec<_>) = (1..=3).map(|task| queued(update("q", task, to_priority(9)))).unzip();
+    let (last, updated) = queued(update("q", 4, to_priority(9)));
     let mut batch = vec![creation];
     batch.extend(broken);
     batch.push(last);
@@ -475,9 +464,9 @@ fn what_was_undone_is_counted_when_it_is_done_again_and_not_before() {
     };
     assert!(serve_one(&mut writer, create("q", 1, Definition::default())).unwrap().created);
     assert_eq!((writer.connection.execute("DELETE FROM definitions", []), created(&writer)), (Ok(1), 1));
-    let (first, _first) = submit(create("q", 2, Definition::default()));
-    let (broken, _broken) = submit(update("q", 1, to_priority(9)));
-    let (last, _last) = submit(create("q", 3, Definition::default()));
+    let (first, _first) = queued(create("q", 2, Definition::default()));
+    let (broken, _broken) = queued(update("q", 1, to_priority(9)));
+    let (last, _last) = queued(create("q", 3, Definition::default()));
     let mut batch = vec![first, broken, last];
     writer.with_claim_index(|writer| {
         assert!(matches!(writer.transact(&mut batch), Err(StoreError::Broken(_))));
@@ -492,7 +481,7 @@ fn after_some_broken_commands_the_rest_of_their_batch_is_refused() {
     let (mut writer, _folder) = writer();
     assert!(serve_one(&mut writer, create("q", 1, Definition::default())).unwrap().created);
     assert_eq!(writer.connection.execute("DELETE FROM definitions", []), Ok(1));
-    let (batch, answers): (Vec<_>, Vec<_>) = (1..=100).map(|_| submit(update("q", 1, to_priority(9)))).unzip();
+    let (batch, answers): (Vec<_>, Vec<_>) = (1..=100).map(|_| queued(update("q", 1, to_priority(9)))).unzip();
     execute_writes(&mut writer, batch);
     let answers: Vec<_> = answers.into_iter().map(wait).collect();
     let broken = answers.iter().filter(|answer| matches!(answer, Err(StoreError::Broken(_)))).count();
@@ -529,7 +518,7 @@ fn a_writer_that_is_never_idle_purges_deleted_queues_all_the_same() {
     let (requests, backlog) = WriteQueue::new();
     let answers: Vec<_> = (0..MAX_LIGHT * BATCHES_PER_PURGE + 1)
         .map(|_| {
-            let (write, answer) = submit(heartbeat("q", 1, 1));
+            let (write, answer) = queued(heartbeat("q", 1, 1));
             requests.submit(write).unwrap();
             answer
         })

@@ -20,7 +20,7 @@ use storage::{Folder, fresh};
 use taskqueue_store::conformance::prelude::*;
 
 fn open(file: &Path) -> SqliteStore {
-    let clock = ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000));
+    let clock = ManualClock::new(START);
     SqliteStore::open(file, Arc::new(clock), &Options::default()).unwrap()
 }
 

@@ -12,10 +12,10 @@ use taskqueue_store_sqlite::{OpenError, Options, SqliteStore};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::storage::{Folder, assert_file_is_consistent, count, fresh, with_queue};
+use crate::storage::{Folder, assert_sound, count, fresh, with_queue};
 
 fn clock() -> ManualClock {
-    ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000))
+    ManualClock::new(START)
 }
 
 fn refusal_to_open(folder: &Folder) -> OpenError {
@@ -103,9 +103,7 @@ async fn while_a_bulk_update_is_written_reads_go_on_and_a_write_that_waits_for_t
     let store = folder.try_open(&clock).unwrap();
     let fixture = Fixture { store: Arc::new(store), clock };
     fixture.ok(create_queue("q")).await;
-    for id in 0..10 {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(0..10)).await;
     let store = Arc::clone(&fixture.store);
     let bulk = update_all("q", "exists(id)", to_priority(5));
     let writing = tokio::spawn(gate.around(async move { store.update_tasks(Arc::new(bulk)).await }));
@@ -238,7 +236,7 @@ async fn a_file_that_was_moved_away_takes_no_write_until_it_is_back() {
     let before = fixture.tasks("q").await;
     let fixture = fixture.reopen(&folder).await;
     assert_eq!(fixture.tasks("q").await, before);
-    assert_file_is_consistent(&folder.look());
+    assert_sound(&folder.file());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -273,7 +271,7 @@ async fn a_copy_of_the_files_holds_whatever_was_answered_before() {
     }
     second.ok(print(1, 2, printed(&fixture, u64::MAX).await.start, " and more")).await;
     second.store.close().await;
-    assert_file_is_consistent(&copy.look());
+    assert_sound(&copy.file());
 }
 
 /// Creates that many tasks at once.
@@ -308,7 +306,7 @@ async fn a_big_deleted_queue_is_purged_while_other_writes_go_on() {
     assert_eq!(count(&folder.look(), "SELECT count(*) FROM tasks"), written);
     assert_eq!(fixture.count(all()).await, u64::try_from(written).unwrap());
     fixture.store.close().await;
-    assert_file_is_consistent(&folder.look());
+    assert_sound(&folder.file());
     assert_eq!(count(&folder.look(), "SELECT count(*) FROM definitions"), written);
 }
 
@@ -472,18 +470,14 @@ async fn times_that_lie_years_ahead_in_the_file_last_no_longer_than_until_the_ne
 async fn a_claim_that_does_not_say_who_claims_writes_no_outcome() {
     let (folder, fixture) = with_queue().await;
     let rows = |sql: &str| count(&folder.look(), &format!("SELECT count(*) FROM outcomes {sql}"));
-    for id in 1..=3 {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(1..=3)).await;
     fixture.claim(1).await;
     fixture.ok(unclaim("q", 1, 1)).await;
     assert_eq!(rows(""), 0, "neither before nor after is there anything to say");
     fixture.claimed(claim_by(r#"{"host":"a"}"#, 2)).await.unwrap();
     assert_eq!(rows("WHERE instr(outcome, CAST('{\"host\":\"a\"}' AS BLOB)) > 0"), 1);
     fixture.ok(unclaim("q", 2, 2)).await;
-    for run in 3..=5 {
-        fixture.claim(run).await;
-    }
+    fixture.claim_each(3..=5).await;
     assert_eq!(rows(""), 0, "the next claim did not say it");
-    assert_file_is_consistent(&folder.look());
+    assert_sound(&folder.file());
 }
