@@ -14,7 +14,7 @@ async fn try_check(database: &Database) -> Result<Report, CheckError> {
 /// A schema in which a queue has a task of every kind: 1 is pending, 2 is running and has printed, 3 has succeeded, 4 has failed,
 /// 5 was cancelled, 6 is pending after a run that was given back, 7 was deleted, 8 is delayed, 9 waits for 1.
 async fn fill(database: &Database) {
-    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_767_225_600_000_000)));
+    let clock = Arc::new(ManualClock::new(START));
     let options = Options { clock: Some(clock.clone()), ..Options::default() };
     let store = PostgresStore::open(Address::parse(&database.url()).unwrap(), options).await.unwrap();
     store.write(create_queue("q")).await.unwrap();

@@ -15,7 +15,7 @@ use crate::changes::archived_shard;
 use crate::failure::failed;
 use crate::readers::ConnectionSource;
 use crate::rows::error_text;
-use crate::session::{Schema, Session};
+use crate::session::{Param, Schema, Session};
 use crate::statements::READER;
 
 /// The key of the queue `q`.
@@ -60,6 +60,12 @@ impl ConnectionSource for Plain {
 /// A connection to a database.
 pub(crate) async fn session(database: &Database) -> Session {
     Plain { url: database.url() }.connect().await.unwrap()
+}
+
+/// How a statement would be executed.
+pub(crate) async fn plan(session: &Session, text: &str, params: &[Param<'_>]) -> String {
+    let rows = session.client().query_typed(&format!("EXPLAIN {text}"), params).await.unwrap();
+    rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
 }
 
 fn time(random: &mut Random) -> Timestamp {

@@ -6,7 +6,7 @@ use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::{Cluster, Database, eventually};
 use tokio_postgres::types::Type;
 
-use crate::database_tests::{QUEUE_KEY, REQUIRED_COLUMNS, migrated, session};
+use crate::database_tests::{QUEUE_KEY, REQUIRED_COLUMNS, migrated, plan, session};
 use crate::dialect;
 use crate::dialect::operand::Bound;
 use crate::dialect::order;
@@ -36,11 +36,6 @@ async fn filled() -> (Database, Session) {
     ));
     let session = session(&database).await;
     (database, session)
-}
-
-async fn plan(session: &Session, text: &str, params: &[Param<'_>]) -> String {
-    let rows = session.client().query_typed(&format!("EXPLAIN {text}"), params).await.unwrap();
-    rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use taskqueue_test_postgres::{Cluster, Database};
 use tokio_postgres::types::Type;
 
 use super::*;
-use crate::database_tests::{QUEUE_KEY, REQUIRED_COLUMNS, migrated, session};
+use crate::database_tests::{QUEUE_KEY, REQUIRED_COLUMNS, migrated, plan, session};
 
 const DAY: i64 = 86_400;
 
@@ -30,11 +30,6 @@ async fn filled() -> (Database, Session) {
     ));
     let session = session(&database).await;
     (database, session)
-}
-
-async fn plan(session: &Session, text: &str, params: &[Param<'_>]) -> String {
-    let rows = session.client().query_typed(&format!("EXPLAIN {text}"), params).await.unwrap();
-    rows.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
 }
 
 /// The figures of the queue.

@@ -3,12 +3,11 @@
 
 use taskqueue_store::clock::SystemClock;
 use taskqueue_store::conformance::prelude::*;
-use taskqueue_store::submission::{PendingAnswer, Submission};
 use taskqueue_store::write_backlog::MAX_LIGHT;
 use taskqueue_store::write_queue::WriteQueue;
 use taskqueue_test_postgres::{Cluster, Database};
 
-use super::{Write, *};
+use super::*;
 use crate::address::Address;
 use crate::database_tests::{migrated, session};
 use crate::session::Schema;
@@ -30,17 +29,8 @@ fn writer(database: &Database) -> Writer {
     Writer::new(shared, 0).unwrap()
 }
 
-fn submit<C: Command>(command: C) -> (Write, PendingAnswer<C::Answer>) {
-    let (submission, answer) = Submission::new(command);
-    (Write::new(C::into_request(submission)), answer)
-}
-
-fn wait<A>(answer: PendingAnswer<A>) -> Result<A, StoreError> {
-    Builder::new_current_thread().enable_time().build().unwrap().block_on(answer.wait())
-}
-
 fn serve<C: Command>(writer: &mut Writer, command: C) -> Result<C::Answer, StoreError> {
-    let (write, answer) = submit(command);
+    let (write, answer) = queued(command);
     writer.execute(vec![write]);
     wait(answer)
 }
@@ -55,7 +45,7 @@ fn a_writer_that_is_never_idle_purges_deleted_queues_all_the_same() {
     let (requests, backlog) = WriteQueue::new();
     let answers: Vec<_> = (0..MAX_LIGHT * BATCHES_PER_PURGE + 1)
         .map(|_| {
-            let (write, answer) = submit(heartbeat("q", 1, 1));
+            let (write, answer) = queued(heartbeat("q", 1, 1));
             requests.submit(write).unwrap();
             answer
         })
@@ -72,7 +62,7 @@ fn serve_together<C: Command>(
     writer: &mut Writer,
     commands: impl IntoIterator<Item = C>,
 ) -> Vec<Result<C::Answer, StoreError>> {
-    let (writes, answers): (Vec<_>, Vec<_>) = commands.into_iter().map(submit).unzip();
+    let (writes, answers): (Vec<_>, Vec<_>) = commands.into_iter().map(queued).unzip();
     writer.execute(writes);
     answers.into_iter().map(wait).collect()
 }
@@ -240,10 +230,10 @@ fn what_is_kept_again_and_pushed_out_again_in_one_batch_leaves_a_piece_that_grow
 fn a_task_that_prints_and_is_deleted_in_one_batch_leaves_nothing_but_pieces_to_purge() {
     let mut printing = Printing::begin();
     printing.both(send(0, 0, &"x".repeat(10_000), ALL));
-    let (first, print) = submit(send(0, 10_000, "more", ALL));
-    let (second, cancelled) = submit(cancel("q", 1));
-    let (third, deleted) = submit(delete("q", 1));
-    let (fourth, late) = submit(send(0, 10_004, "late", ALL));
+    let (first, print) = queued(send(0, 10_000, "more", ALL));
+    let (second, cancelled) = queued(cancel("q", 1));
+    let (third, deleted) = queued(delete("q", 1));
+    let (fourth, late) = queued(send(0, 10_004, "late", ALL));
     printing.writer.execute(vec![first, second, third, fourth]);
     assert_eq!((wait(print), wait(cancelled).is_ok(), wait(deleted)), (Ok(()), true, Ok(())));
     assert_eq!(wait(late), Err(Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(1) }.into()));
@@ -280,10 +270,10 @@ fn the_output_of_many_deleted_tasks_is_purged_some_pieces_at_a_time() {
 fn progress_and_what_comes_after_it_in_a_batch_count_what_is_there_by_then() {
     let mut printing = Printing::begin();
     let large = format!(r#"{{"x":"{}"}}"#, "x".repeat(700_000));
-    let (first, progressed) = submit(progress(1, 0, &large));
-    let (second, completed) = submit(complete("q", 1, 0, object(&large)));
-    let (third, smaller) = submit(progress(1, 0, r#"{"step":1}"#));
-    let (fourth, completed_then) = submit(complete("q", 1, 0, object(&large)));
+    let (first, progressed) = queued(progress(1, 0, &large));
+    let (second, completed) = queued(complete("q", 1, 0, object(&large)));
+    let (third, smaller) = queued(progress(1, 0, r#"{"step":1}"#));
+    let (fourth, completed_then) = queued(complete("q", 1, 0, object(&large)));
     printing.writer.execute(vec![first, second, third, fourth]);
     assert_eq!(wait(progressed), Ok(()));
     assert!(matches!(wait(completed), Err(StoreError::Refused(Refusal::TaskDataTooLarge))));

@@ -14,9 +14,9 @@ use std::sync::OnceLock;
 use storage::open;
 use storage::tables::assert_tables_are_consistent;
 use taskqueue_test_postgres::{Cluster, Database, PoolMode, Pooler};
-use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 
+use taskqueue_store::conformance::concurrency::busy_workers_lose_nothing;
 use taskqueue_store::conformance::prelude::*;
 
 /// A database behind the pooler that all tests here share.
@@ -71,28 +71,11 @@ async fn two_servers_behind_one_pooler_lose_nothing() {
     let behind = fresh();
     let fixture = Fixture::with_queue(&behind).await;
     let stores = [Arc::clone(&fixture.store), behind.open(fixture.clock.clone()).await];
-    let mut clients = JoinSet::new();
-    for client in 0..8 {
-        let store = Arc::clone(&stores[client % 2]);
-        clients.spawn(async move {
-            for n in 0..12 {
-                let name = format!("{client}x{n}");
-                store.write(create("q", &name, Definition::default())).await.unwrap();
-                let Some(claimed) = store.write(claim("q", "default", &name)).await.unwrap() else {
-                    panic!("everyone creates one before claiming one");
-                };
-                let id = claimed.task.id;
-                store.write(complete("q", &id.as_str()[2..], &name, object("{}"))).await.unwrap();
-                store.get_task(&queue("q"), id).await.unwrap();
-            }
-        });
-    }
-    clients.join_all().await;
-    assert_eq!(fixture.count_by_status().await, [0, 0, 96, 0, 0]);
+    busy_workers_lose_nothing(&fixture, &stores).await;
     for store in stores {
         store.close().await;
     }
-    assert_tables_are_consistent(&behind.database);
+    assert_tables_are_consistent(&behind.database).await;
 }
 
 /// Names that are taken from a number on: more than all tests here use while one of them runs.
@@ -157,12 +140,11 @@ async fn statements_of_others_under_our_names_are_never_used() {
     }
     drop(strangers);
     for n in 0..40 {
-        fixture.create(n, Definition::default()).await;
-        fixture.claim(n).await;
+        fixture.create_running(n, Definition::default()).await;
         fixture.ok(complete("q", n, n, JsonObject::empty())).await;
         fixture.get(n).await;
     }
     fixture.store.close().await;
     assert_eq!(behind.database.rows("SELECT count(*) FROM trap")[0][0].as_deref(), Some("0"));
-    assert_tables_are_consistent(&behind.database);
+    assert_tables_are_consistent(&behind.database).await;
 }

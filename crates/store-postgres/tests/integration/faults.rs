@@ -98,7 +98,7 @@ impl Load {
         for store in stores {
             store.close().await;
         }
-        assert_tables_are_consistent(database);
+        assert_tables_are_consistent(database).await;
     }
 }
 

@@ -52,7 +52,7 @@ fn start<W: Write>(fixture: &Fixture, command: W) -> JoinHandle<Result<W::Answer
 
 async fn end(storage: Fresh, fixture: Fixture) {
     fixture.store.close().await;
-    assert_tables_are_consistent(&storage.database);
+    assert_tables_are_consistent(&storage.database).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -209,8 +209,7 @@ async fn progress_of_several_waits_as_a_whole_for_a_task_that_another_transactio
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_and_output_wait_for_a_task_that_another_transaction_holds() {
     let (storage, fixture) = with_queue().await;
-    fixture.create("x", Definition::default()).await;
-    fixture.claim("x").await;
+    fixture.create_running("x", Definition::default()).await;
     fixture.ok(print("x", "x", 0, "one ")).await;
     let stranger = Stranger::holds(&storage, "x").await;
     let mut progressing = start(&fixture, progress("x", "x", r#"{"step":1}"#));
@@ -253,8 +252,7 @@ async fn only_commands_on_a_held_task_suffer_and_not_for_long() {
     let suffering: Vec<_> = suffering.into_iter().map(|command| start(&fixture, command)).collect();
     for n in 0..30 {
         let others = async {
-            fixture.create(n, Definition::default()).await;
-            fixture.claim(n).await;
+            fixture.create_running(n, Definition::default()).await;
             fixture.ok(complete("q", n, n, object("{}"))).await;
         };
         timeout(MOMENT, others).await.expect("others are not held up");
@@ -276,8 +274,7 @@ async fn a_held_task_keeps_no_other_lease_from_ending() {
     let (storage, fixture) = with_queue().await;
     fixture.scan().await;
     for id in ["x", "y", "z"] {
-        fixture.create(id, Definition::default()).await;
-        fixture.claim(id).await;
+        fixture.create_running(id, Definition::default()).await;
     }
     fixture.pass(295).await;
     fixture.clock.advance_seconds(5);
@@ -295,8 +292,7 @@ async fn a_held_task_does_not_prolong_an_outage() {
     let (storage, fixture) = with_queue().await;
     fixture.scan().await;
     for id in ["x", "y"] {
-        fixture.create(id, Definition::default()).await;
-        fixture.claim(id).await;
+        fixture.create_running(id, Definition::default()).await;
     }
     fixture.clock.advance_seconds(290);
     let stranger = Stranger::holds(&storage, "x").await;
@@ -312,8 +308,7 @@ async fn a_held_task_does_not_prolong_an_outage() {
 async fn a_task_that_others_hold_for_a_moment_gets_its_credit_too() {
     let (storage, fixture) = with_queue().await;
     fixture.scan().await;
-    fixture.create("x", Definition::default()).await;
-    fixture.claim("x").await;
+    fixture.create_running("x", Definition::default()).await;
     fixture.clock.advance_seconds(299);
     let stranger = Stranger::holds(&storage, "x").await;
     let scanning = start(&fixture, Scan);

@@ -3,11 +3,8 @@
 
 use taskqueue_core::limits::TASK_ROUTES;
 use taskqueue_store::conformance::prelude::*;
-use taskqueue_store_postgres::PostgresStore;
 
-use crate::proxy::Proxy;
-use crate::storage::tables::assert_tables_are_consistent;
-use crate::storage::{Fresh, fresh, open};
+use crate::proxy::Proxied;
 
 const MIB: usize = 1_048_576;
 /// What the largest tasks of a test have, each.
@@ -15,21 +12,7 @@ const LARGE: usize = 900_000;
 /// What is picked whole, and what is loaded ahead with the last task.
 const AHEAD: usize = 16 * MIB + 6 * MIB;
 
-struct Fixture {
-    storage: Fresh,
-    proxy: Proxy,
-    store: Arc<PostgresStore>,
-}
-
-impl Fixture {
-    async fn open() -> Self {
-        let storage = fresh();
-        let (proxy, through) = Proxy::before(&storage.database.url()).await;
-        let store = Arc::new(open(&through, None).await.unwrap_or_else(|error| panic!("{error}")));
-        store.write(create_queue("q")).await.unwrap();
-        Self { storage, proxy, store }
-    }
-
+impl Proxied {
     async fn ok<C: Command>(&self, command: C) -> C::Answer {
         self.store.write(command).await.unwrap()
     }
@@ -61,11 +44,6 @@ impl Fixture {
             self.ok(claim("q", "default", n)).await.unwrap();
         }
     }
-
-    async fn end(self) {
-        self.store.close().await;
-        assert_tables_are_consistent(&self.storage.database);
-    }
 }
 
 fn bytes_of_error(claimed: &Claimed) -> usize {
@@ -79,7 +57,7 @@ fn claimed(items: &ClaimedItems) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_of_several_load_no_more_errors_than_their_answer_holds() {
-    let fixture = Fixture::open().await;
+    let fixture = Proxied::open().await;
     fixture.failed_once(40).await;
     let command = |runs: &str, most_bytes| {
         let runs: Vec<String> = (0..40).map(|n| format!("{runs}{n}")).collect();
@@ -100,7 +78,7 @@ async fn claims_of_several_load_no_more_errors_than_their_answer_holds() {
 /// A claim clears the progress of earlier runs, so that its answer holds none of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_of_several_load_no_more_progress_than_of_a_few_tasks() {
-    let fixture = Fixture::open().await;
+    let fixture = Proxied::open().await;
     fixture.ok(create_all(0..40)).await;
     fixture.ok(claim_all(0..40)).await;
     let large = object_of_bytes(LARGE);
@@ -119,7 +97,7 @@ async fn claims_of_several_load_no_more_progress_than_of_a_few_tasks() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_loads_no_result_and_output_loads_no_output() {
-    let fixture = Fixture::open().await;
+    let fixture = Proxied::open().await;
     fixture.ok(create("q", 1, Definition::default())).await;
     fixture.ok(update("q", 1, Update { result: Some(object_of_bytes(LARGE)), ..Update::default() })).await;
     fixture.ok(claim("q", "default", 2)).await.unwrap();
@@ -133,7 +111,7 @@ async fn progress_loads_no_result_and_output_loads_no_output() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn repeated_claims_that_are_refused_load_no_json() {
-    let fixture = Fixture::open().await;
+    let fixture = Proxied::open().await;
     fixture.running(20).await;
     let other = ClaimTasks { route: route("other"), ..claim_all(0..20) };
     let (items, loaded) = fixture.loaded_for(other).await;
@@ -156,11 +134,10 @@ async fn repeated_claims_that_are_refused_load_no_json() {
 /// A task may be the oldest one of each of its routes, and their names are most of what it has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stats_load_each_route_once_and_no_task_for_each_of_its_routes() {
-    let fixture = Fixture::open().await;
+    let fixture = Proxied::open().await;
     const TASKS: usize = 4;
     for task in 0..TASKS {
         let names: Vec<String> = (0..TASK_ROUTES).map(|n| format!("{task}-{n:0>126}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         fixture.ok(create("q", task, with_routes(&names))).await;
     }
     let before = fixture.proxy.answered();

@@ -1,39 +1,18 @@
 //! A connection that is lost inside `COMMIT`: the answer is what became of the transaction, or that nobody knows; never a
 //! guess (I7, I8).
 
-use taskqueue_store_postgres::PostgresStore;
-use taskqueue_test_postgres::{Cluster, Database};
+use taskqueue_store::conformance::prelude::*;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::proxy::{Cut, Proxied};
+
 /// The end of a test that hangs.
 const HANG: Duration = Duration::from_secs(60);
-use taskqueue_store::conformance::prelude::*;
 
-use crate::proxy::{Cut, Proxy};
-use crate::storage::open;
-use crate::storage::tables::assert_tables_are_consistent;
-
-/// A store behind a proxy, with the queue `q`.
-struct Fixture {
-    database: Database,
-    proxy: Proxy,
-    store: Arc<PostgresStore>,
-    /// Nobody else's: a database that is dropped forces a checkpoint, after which nobody can tell any more what became of a
-    /// transaction.
-    _cluster: Cluster,
-}
-
-impl Fixture {
-    async fn open() -> Self {
-        let cluster = Cluster::private();
-        let database = cluster.database();
-        let (proxy, through) = Proxy::before(&database.url()).await;
-        let store = Arc::new(open(&through, None).await.unwrap_or_else(|error| panic!("{error}")));
-        store.write(create_queue("q")).await.unwrap();
-        Self { database, proxy, store, _cluster: cluster }
-    }
-
+/// On a server that nobody else uses: a database that is dropped forces a checkpoint, after which nobody can tell any more what became
+/// of a transaction.
+impl Proxied {
     /// Writes with the transaction cut so many times.
     async fn cut<C: Command>(&self, cut: Cut, marker: &str, times: usize, command: C) -> Result<C::Answer, StoreError> {
         let before = self.proxy.cuts();
@@ -47,16 +26,11 @@ impl Fixture {
         let task = self.store.get_task(&queue("q"), task_id(id)).await.ok()?;
         Some((task.lifecycle.status, task.lifecycle.attempt))
     }
-
-    async fn end(self) {
-        self.store.close().await;
-        assert_tables_are_consistent(&self.database);
-    }
 }
 
 /// Lets a task be created, claimed, printed for and completed with each transaction cut, all of which must succeed all the same.
 async fn assert_all_succeed(cut: Cut) {
-    let fixture = Fixture::open().await;
+    let fixture = Proxied::alone().await;
     let created = fixture.cut(cut, "create1", 1, create("q", "create1", Definition::default())).await;
     assert!(matches!(created, Ok(CreatedTask { created: true, .. })), "{cut:?}: {created:?}");
     let claimed = fixture.cut(cut, "claim1", 1, claim("q", "default", "claim1")).await;
@@ -98,45 +72,9 @@ async fn a_commit_that_an_administrator_ended_before_it_was_done_is_done_again_o
     assert_all_succeed(Cut::EndedBeforeCommit).await;
 }
 
-/// What a pooler says of its own end says nothing about what it passed on before.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_guesses_when_a_pooler_ends_while_a_commit_is_under_way() {
-    let fixture = Fixture::open().await;
-    for round in 0..5 {
-        let name = format!("create{round}");
-        let answer = fixture.cut(Cut::PoolerEnded, &name, 1, create("q", &name, Definition::default())).await;
-        let true_or_unknown = matches!(answer, Ok(CreatedTask { created: true, .. }) | Err(StoreError::OutcomeUnknown));
-        assert!(true_or_unknown, "{answer:?}");
-        assert_eq!(fixture.status(&name).await, Some((Status::Pending, 0)));
-    }
-    fixture.end().await;
-}
-
-/// `COMMIT` of a transaction that failed is no error: it says `ROLLBACK`.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_whose_last_question_failed_is_not_acknowledged() {
-    let fixture = Fixture::open().await;
-    let answer = fixture.cut(Cut::Forgets, "create1", 1, create("q", "create1", Definition::default())).await;
-    assert_eq!(fixture.status("create1").await.is_some(), answer.is_ok(), "{answer:?}");
-    assert!(matches!(answer, Ok(CreatedTask { created: true, .. })), "{answer:?}");
-    fixture.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_undone_twice_is_unavailable_and_not_kept() {
-    let fixture = Fixture::open().await;
-    let answer = fixture.cut(Cut::BeforeCommit, "create1", 2, create("q", "create1", Definition::default())).await;
-    assert_eq!(answer, Err(StoreError::Unavailable));
-    assert_eq!(fixture.status("create1").await, None);
-    // It would be answered busy if it took 5 seconds.
-    fixture.store.write(create("q", "create2", Definition::default())).await.unwrap();
-    fixture.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_guesses_when_the_name_of_the_transaction_was_lost_too() {
-    let fixture = Fixture::open().await;
-    let lost = Cut::AfterCommitWithEverything;
+/// A commit that is done is acknowledged, or answered as unknown.
+async fn assert_nobody_guesses(lost: Cut) {
+    let fixture = Proxied::alone().await;
     for round in 0..5 {
         let name = format!("create{round}");
         let answer = fixture.cut(lost, &name, 1, create("q", &name, Definition::default())).await;
@@ -147,9 +85,41 @@ async fn nobody_guesses_when_the_name_of_the_transaction_was_lost_too() {
     fixture.end().await;
 }
 
+/// What a pooler says of its own end says nothing about what it passed on before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_guesses_when_a_pooler_ends_while_a_commit_is_under_way() {
+    assert_nobody_guesses(Cut::PoolerEnded).await;
+}
+
+/// `COMMIT` of a transaction that failed is no error: it says `ROLLBACK`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_whose_last_question_failed_is_not_acknowledged() {
+    let fixture = Proxied::alone().await;
+    let answer = fixture.cut(Cut::Forgets, "create1", 1, create("q", "create1", Definition::default())).await;
+    assert_eq!(fixture.status("create1").await.is_some(), answer.is_ok(), "{answer:?}");
+    assert!(matches!(answer, Ok(CreatedTask { created: true, .. })), "{answer:?}");
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_undone_twice_is_unavailable_and_not_kept() {
+    let fixture = Proxied::alone().await;
+    let answer = fixture.cut(Cut::BeforeCommit, "create1", 2, create("q", "create1", Definition::default())).await;
+    assert_eq!(answer, Err(StoreError::Unavailable));
+    assert_eq!(fixture.status("create1").await, None);
+    // It would be answered busy if it took 5 seconds.
+    fixture.store.write(create("q", "create2", Definition::default())).await.unwrap();
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_guesses_when_the_name_of_the_transaction_was_lost_too() {
+    assert_nobody_guesses(Cut::AfterCommitWithEverything).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_guesses_when_the_database_cannot_be_asked() {
-    let fixture = Fixture::open().await;
+    let fixture = Proxied::alone().await;
     fixture.proxy.close_after_cut();
     // While nobody can be asked: nobody waits until that is so.
     let cut = fixture.cut(Cut::AfterCommit, "create1", 1, create("q", "create1", Definition::default()));
@@ -164,7 +134,7 @@ async fn nobody_guesses_when_the_database_cannot_be_asked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_of_a_batch_is_true() {
-    let fixture = Fixture::open().await;
+    let fixture = Proxied::alone().await;
     for (round, cut) in [Cut::AfterCommit, Cut::BeforeCommit, Cut::AfterCommitWithEverything].into_iter().enumerate() {
         fixture.proxy.cut(cut, &format!("{round}x15"), 1);
         let mut writes = JoinSet::new();

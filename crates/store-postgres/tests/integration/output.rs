@@ -12,33 +12,24 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, NoTls};
 
-use crate::storage::tables::assert_tables_are_consistent;
-use crate::storage::{Fresh, with_queue};
+use crate::servers::Servers;
+use crate::storage::Fresh;
 
 /// Twice what lies between two polls.
 const SOON: Duration = Duration::from_secs(2);
 const ALL: usize = 1_000_000;
 
 /// Two stores on one database, with a running task 1 whose run is 1.
-struct Servers {
-    storage: Fresh,
-    fixture: Fixture,
-    other: Arc<dyn Store>,
+async fn with_a_run() -> Servers {
+    let servers = Servers::open(2).await;
+    servers.fixture.create_running(1, with_budget(100)).await;
+    servers
 }
 
 impl Servers {
-    async fn open() -> Self {
-        let (storage, fixture) = with_queue().await;
-        fixture.scan().await;
-        fixture.create(1, with_budget(100)).await;
-        fixture.claim(1).await;
-        let other = storage.open(fixture.clock.clone()).await;
-        Self { storage, fixture, other }
-    }
-
     /// Reads at the other server what comes behind `offset`, and waits for it or for the end of the run.
     fn follow(&self, run: RunId, offset: u64) -> JoinHandle<Output> {
-        let store = Arc::clone(&self.other);
+        let store = Arc::clone(&self.stores[1]);
         tokio::spawn(async move {
             let watcher = store.waiters().watch_output(run, 10).unwrap();
             let read = || async {
@@ -55,22 +46,16 @@ impl Servers {
     fn count(&self, table: &str) -> String {
         self.storage.database.rows(&format!("SELECT count(*) FROM taskqueue.{table}"))[0][0].clone().unwrap()
     }
-
-    async fn end(self) {
-        self.other.close().await;
-        self.fixture.store.close().await;
-        assert_tables_are_consistent(&self.storage.database);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_of_one_server_sees_what_is_sent_to_another() {
-    let servers = Servers::open().await;
+    let servers = with_a_run().await;
     servers.fixture.ok(print(1, 1, 0, "first")).await;
     let mut end = 5;
     for text in [" second", " third", " fourth"] {
         let following = servers.follow(run_id(1), end);
-        eventually("it watches", || !servers.other.waiters().watched_outputs().is_empty());
+        eventually("it watches", || !servers.stores[1].waiters().watched_outputs().is_empty());
         let sent = Instant::now();
         servers.fixture.ok(print(1, 1, end, text)).await;
         let output = timeout(SOON, following).await.expect("soon").unwrap();
@@ -86,11 +71,11 @@ async fn a_follower_of_one_server_sees_what_is_sent_to_another() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_of_the_server_that_is_printed_to_is_woken_at_once() {
-    let servers = Servers::open().await;
+    let servers = with_a_run().await;
     servers.fixture.ok(print(1, 1, 0, "first")).await;
     let following = servers.follow(run_id(1), 5);
-    eventually("it watches", || !servers.other.waiters().watched_outputs().is_empty());
-    servers.other.write(print(1, 1, 5, "!")).await.unwrap();
+    eventually("it watches", || !servers.stores[1].waiters().watched_outputs().is_empty());
+    servers.stores[1].write(print(1, 1, 5, "!")).await.unwrap();
     let output = timeout(Duration::from_millis(700), following).await.expect("before any poll").unwrap();
     assert_eq!(output.text, "!");
     servers.end().await;
@@ -115,10 +100,10 @@ async fn notifications(storage: &Fresh) -> UnboundedReceiver<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_notified_of_what_runs_print() {
-    let servers = Servers::open().await;
+    let servers = with_a_run().await;
     let mut received = notifications(&servers.storage).await;
     // The other server waits for everything that it can wait for.
-    let waiters = servers.other.waiters();
+    let waiters = servers.stores[1].waiters();
     let _claim = waiters.register(&queue("q"), &route("nobody"), 10).unwrap();
     let _heartbeat = waiters.watch(run_id("z"), 10).unwrap();
     let _output = waiters.watch_output(run_id(1), 10).unwrap();
@@ -128,8 +113,7 @@ async fn nothing_is_notified_of_what_runs_print() {
     while !is_notified {
         number += 1;
         assert!(number < 100, "no notification came at all");
-        servers.fixture.create(number, Definition::default()).await;
-        servers.fixture.claim(number).await;
+        servers.fixture.create_running(number, Definition::default()).await;
         servers.fixture.ok(cancel("q", number)).await;
         while let Ok(Some(text)) = timeout(Duration::from_millis(100), received.recv()).await {
             is_notified |= text.contains("\n!");
@@ -151,13 +135,13 @@ async fn nothing_is_notified_of_what_runs_print() {
 /// Who waits for nothing but output is not announced either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_with_followers_only_notifies_nobody() {
-    let servers = Servers::open().await;
+    let servers = with_a_run().await;
     servers.fixture.ok(print(1, 1, 0, "x")).await;
     let mut received = notifications(&servers.storage).await;
     while timeout(Duration::from_millis(300), received.recv()).await.is_ok() {}
     for offset in 1..3_u64 {
         let following = servers.follow(run_id(1), offset);
-        eventually("it watches", || !servers.other.waiters().watched_outputs().is_empty());
+        eventually("it watches", || !servers.stores[1].waiters().watched_outputs().is_empty());
         servers.fixture.ok(print(1, 1, offset, "x")).await;
         timeout(SOON, following).await.expect("soon").unwrap();
     }
@@ -167,19 +151,19 @@ async fn a_server_with_followers_only_notifies_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overlapping_sends_to_two_servers_keep_every_byte_once() {
-    let servers = Servers::open().await;
+    let servers = with_a_run().await;
     let text: String = (0..60_000).map(|n| char::from(b'a' + (n / 7 % 26) as u8)).collect();
     let mut sends = JoinSet::new();
     for n in 0..120 {
         // In a mixed order, each with a part of the next one.
         let start = n * 37 % 120 * 500;
         let piece = &text[start..text.len().min(start + 800)];
-        let store = Arc::clone(if n % 2 == 0 { &servers.fixture.store } else { &servers.other });
+        let store = Arc::clone(if n % 2 == 0 { &servers.fixture.store } else { &servers.stores[1] });
         let send = AddOutput { most_bytes: ALL, ..print(1, 1, start as u64, piece) };
         sends.spawn(async move { store.write(send).await });
     }
     assert!(sends.join_all().await.into_iter().all(|answer| answer == Ok(())));
-    let output = servers.other.read_output(&queue("q"), task_id(1), 0, ALL).await.unwrap();
+    let output = servers.stores[1].read_output(&queue("q"), task_id(1), 0, ALL).await.unwrap();
     assert!(output.text == text && output.start == 0, "{} bytes from {}", output.text.len(), output.start);
     servers.end().await;
 }
@@ -187,12 +171,12 @@ async fn overlapping_sends_to_two_servers_keep_every_byte_once() {
 /// Each run prints a letter of its own, and its next piece pushes out the one before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_beside_sends_gives_bytes_of_one_run_and_no_gaps() {
-    let servers = Servers::open().await;
+    let servers = with_a_run().await;
     let letter = |attempt: u64| char::from(b'a' + (attempt % 26) as u8);
     servers.fixture.ok(fail("q", 1, 1)).await;
     servers.fixture.claim(2).await;
     servers.fixture.ok(print(1, 2, 0, &letter(2).to_string())).await;
-    let reader = Arc::clone(&servers.other);
+    let reader = Arc::clone(&servers.stores[1]);
     let reading = tokio::spawn(async move {
         let mut reads = 0_usize;
         loop {
@@ -220,8 +204,8 @@ async fn a_read_beside_sends_gives_bytes_of_one_run_and_no_gaps() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reports_and_telemetry_of_two_servers_do_not_undo_each_other() {
-    let servers = Servers::open().await;
-    let (here, there) = (&servers.fixture.store, &servers.other);
+    let servers = with_a_run().await;
+    let (here, there) = (&servers.fixture.store, &servers.stores[1]);
     here.write(observe("q", 1, "default", WorkerStatus::Idle)).await.unwrap();
     for round in 0..40 {
         servers.fixture.clock.advance_micros(1);
@@ -241,11 +225,10 @@ async fn reports_and_telemetry_of_two_servers_do_not_undo_each_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_output_of_deleted_tasks_and_queues_is_removed() {
-    let servers = Servers::open().await;
+    let servers = with_a_run().await;
     servers.fixture.ok(complete("q", 1, 1, object("{}"))).await;
     for id in 2..=20 {
-        servers.fixture.create(id, Definition::default()).await;
-        servers.fixture.claim(id).await;
+        servers.fixture.create_running(id, Definition::default()).await;
         servers.fixture.ok(AddOutput { most_bytes: ALL, ..print(id, id, 0, &"x".repeat(20_000)) }).await;
         servers.fixture.ok(complete("q", id, id, object("{}"))).await;
     }

@@ -5,10 +5,17 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use taskqueue_store::conformance::commands::create_queue;
+use taskqueue_store::{Store, StoreExt};
+use taskqueue_store_postgres::PostgresStore;
+use taskqueue_test_postgres::{Cluster, Database};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+
+use crate::storage::open;
+use crate::storage::tables::assert_tables_are_consistent;
 
 /// What happens to the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +123,39 @@ impl Proxy {
     /// How often it cut.
     pub(crate) fn cuts(&self) -> i64 {
         self.shared.cuts.load(Ordering::SeqCst)
+    }
+}
+
+/// A store behind a proxy, with the queue `q`.
+pub(crate) struct Proxied {
+    pub(crate) database: Database,
+    pub(crate) proxy: Proxy,
+    pub(crate) store: Arc<PostgresStore>,
+    _cluster: Option<Cluster>,
+}
+
+impl Proxied {
+    /// On the server of all tests.
+    pub(crate) async fn open() -> Self {
+        Self::on(None).await
+    }
+
+    /// On a server of its own.
+    pub(crate) async fn alone() -> Self {
+        Self::on(Some(Cluster::private())).await
+    }
+
+    async fn on(cluster: Option<Cluster>) -> Self {
+        let database = cluster.as_ref().unwrap_or_else(|| Cluster::shared()).database();
+        let (proxy, through) = Proxy::before(&database.url()).await;
+        let store = Arc::new(open(&through, None).await.unwrap_or_else(|error| panic!("{error}")));
+        store.write(create_queue("q")).await.unwrap();
+        Self { database, proxy, store, _cluster: cluster }
+    }
+
+    pub(crate) async fn end(self) {
+        self.store.close().await;
+        assert_tables_are_consistent(&self.database).await;
     }
 }
 

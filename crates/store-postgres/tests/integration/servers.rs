@@ -5,26 +5,25 @@ mod limits;
 mod races;
 mod waiting_tasks;
 
-use std::collections::BTreeSet;
-
+use taskqueue_store::conformance::concurrency;
 use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::eventually;
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 
 use crate::storage::tables::assert_tables_are_consistent;
 use crate::storage::{Fresh, fresh, with_queue};
 
 /// Stores on one database, at one clock.
-struct Servers {
-    storage: Fresh,
+pub(crate) struct Servers {
+    pub(crate) storage: Fresh,
     /// The first of them.
-    fixture: Fixture,
-    stores: Vec<Arc<dyn Store>>,
+    pub(crate) fixture: Fixture,
+    pub(crate) stores: Vec<Arc<dyn Store>>,
 }
 
 impl Servers {
     /// So many, with the queue `q`.
-    async fn open(number: usize) -> Self {
+    pub(crate) async fn open(number: usize) -> Self {
         let (storage, fixture) = with_queue().await;
         fixture.scan().await;
         let mut stores = vec![Arc::clone(&fixture.store)];
@@ -36,22 +35,28 @@ impl Servers {
 
     /// Writes everything at once, to one store after the other. The answers come in the order of the commands.
     async fn together<W: Write>(&self, commands: Vec<W>) -> Vec<Result<W::Answer, StoreError>> {
-        let mut writes = JoinSet::new();
-        for (index, command) in commands.into_iter().enumerate() {
-            let store = Arc::clone(&self.stores[index % self.stores.len()]);
-            writes.spawn(async move { (index, command.write_to(&*store).await) });
+        concurrency::together(&self.stores, commands).await
+    }
+
+    /// Writes at once what must succeed.
+    async fn all_succeed<W: Write>(&self, commands: Vec<W>) {
+        for answer in self.together(commands).await {
+            assert!(answer.is_ok(), "{answer:?}");
         }
-        let mut answers = writes.join_all().await;
-        answers.sort_by_key(|(index, _)| *index);
-        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// Begins to write to one of them what must succeed.
+    fn begin<W: Write>(&self, store: usize, command: W) -> JoinHandle<W::Answer> {
+        let store = Arc::clone(&self.stores[store]);
+        tokio::spawn(async move { command.write_to(&*store).await.unwrap() })
     }
 
     /// Everything is as it should be when nobody writes any more.
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         for store in &self.stores {
             store.close().await;
         }
-        assert_tables_are_consistent(&self.storage.database);
+        assert_tables_are_consistent(&self.storage.database).await;
     }
 }
 
@@ -83,12 +88,7 @@ fn claimed_of_any(answer: &Result<AnyAnswer, StoreError>) -> Option<&Claimed> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_through_several_servers_never_overlap_and_none_is_lost() {
     let servers = Servers::open(3).await;
-    servers.together((0..120).map(|id| create("q", id, Definition::default())).collect()).await;
-    let answers = servers.together((0..150).map(|run| claim("q", "default", run)).collect()).await;
-    let ids: Vec<_> = answers.iter().filter_map(claimed).map(|claimed| claimed.task.id).collect();
-    assert_eq!(ids.len(), 120, "nobody went away empty-handed while something was pending");
-    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 120);
-    assert_eq!(servers.fixture.count_by_status().await, [0, 120, 0, 0, 0]);
+    concurrency::claims_get_distinct_tasks(&servers.fixture, &servers.stores, 120).await;
     servers.end().await;
 }
 
@@ -124,29 +124,7 @@ async fn claims_for_several_routes_leave_nothing_behind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_run_id_at_several_servers_takes_one_task() {
     let servers = Servers::open(2).await;
-    servers.fixture.ok(create_queue("other")).await;
-    for id in 0..10 {
-        servers.fixture.create(id, with_routes(&["a", "b"])).await;
-        servers.fixture.ok(create("other", id, with_routes(&["a"]))).await;
-    }
-    for run in 0..8 {
-        let name = |n: usize| if n.is_multiple_of(3) { "other" } else { "q" };
-        let answers = servers.together((0..40).map(|n| claim(name(n), ["a", "b"][n / 2 % 2], run)).collect()).await;
-        let mut taken = BTreeSet::new();
-        for answer in answers {
-            match answer {
-                Err(StoreError::Refused(Refusal::RunIdConflict { .. })) => {}
-                // A claim for `other` and `b` finds nothing as long as nobody has taken the run id.
-                Ok(None) => {}
-                Ok(Some(claimed)) => {
-                    taken.insert((claimed.task.queue.clone(), claimed.task.id));
-                    assert_eq!(claimed.task.lifecycle.attempt, 1);
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        assert_eq!(taken.len(), 1);
-    }
+    concurrency::each_run_id_takes_one_task(&servers.fixture, &servers.stores, 8).await;
     servers.end().await;
 }
 
@@ -167,16 +145,7 @@ async fn one_run_id_at_several_servers_gets_the_only_task_every_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parallel_creations_of_one_id_at_two_servers_create_one_task() {
     let servers = Servers::open(2).await;
-    for id in 0..5 {
-        let answers = servers.together((0..100).map(|_| create("q", id, Definition::default())).collect()).await;
-        let created = |wanted| {
-            answers.iter().filter(|answer| answer.as_ref().is_ok_and(|answer| answer.created == wanted)).count()
-        };
-        assert_eq!((created(true), created(false)), (1, 99), "{answers:?}");
-    }
-    let queues = servers.together((0..40).map(|_| create_queue("new")).collect()).await;
-    assert_eq!(queues.iter().filter(|answer| **answer == Ok(true)).count(), 1);
-    assert_eq!(queues.iter().filter(|answer| **answer == Ok(false)).count(), 39);
+    concurrency::creations_of_one_id_create_one_task(&servers.fixture, &servers.stores).await;
     servers.end().await;
 }
 
@@ -184,49 +153,10 @@ async fn parallel_creations_of_one_id_at_two_servers_create_one_task() {
 async fn a_storm_over_three_servers_keeps_every_invariant() {
     for seed in [11, 12, 13] {
         let servers = Servers::open(3).await;
-        for name in QUEUES {
-            servers.fixture.ok(create_queue(name)).await;
-        }
-        let mut generator = Generator::new(seed);
-        for _ in 0..12 {
-            let mut commands = Vec::new();
-            while commands.len() < 60 {
-                match generator.step() {
-                    Step::Write(command) => commands.push(command),
-                    Step::Pass(micros) => servers.fixture.clock.advance_micros(micros),
-                    Step::Live(_) | Step::Reopen => {}
-                }
-            }
-            let answers = servers.together(commands.clone()).await;
-            for (command, answer) in commands.iter().zip(&answers) {
-                assert!(matches!(answer, Ok(_) | Err(StoreError::Refused(_))), "{command:?} gave {answer:?}");
-                generator.learn(command, answer);
-            }
-            assert_tables_are_consistent(&servers.storage.database);
-            let mut runs = BTreeSet::new();
-            for name in servers.fixture.store.list_queues().await.unwrap() {
-                assert_kept_counts_are_right(&*servers.fixture.store, name.as_str()).await;
-                for task in servers.fixture.tasks(name.as_str()).await {
-                    assert_invariants(&task, &servers.fixture);
-                    let run = task.lifecycle.run.map(|run| run.run_id);
-                    assert!(run.is_none_or(|run| runs.insert(run)), "one run owns two tasks: {run:?}");
-                }
-            }
-        }
+        let assert_tables = async || assert_tables_are_consistent(&servers.storage.database).await;
+        concurrency::storm(&servers.fixture, &servers.stores, seed, [12, 60], assert_tables).await;
         servers.end().await;
     }
-}
-
-/// What holds for every task at any moment.
-fn assert_invariants(task: &Task, fixture: &Fixture) {
-    let Lifecycle { status, attempt, created_at, updated_at, started_at, finished_at, run, .. } = &task.lifecycle;
-    let max_attempts = task.definition.max_attempts;
-    assert_eq!(run.is_some(), *status == Status::Running, "{task:?}");
-    assert!(*status != Status::Pending || *attempt < max_attempts, "{task:?}");
-    assert!(*status != Status::Running || (1..=max_attempts).contains(attempt), "{task:?}");
-    assert!(created_at <= updated_at && *updated_at <= fixture.now(), "{task:?}");
-    assert!(started_at.is_none_or(|at| *created_at <= at && at <= *updated_at), "{task:?}");
-    assert!(finished_at.is_none_or(|at| at <= *updated_at), "{task:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -260,28 +190,7 @@ async fn the_pending_order_is_that_of_the_acknowledgements_whoever_gave_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bulk_updates_and_claims_of_another_server_never_mix() {
     let servers = Servers::open(2).await;
-    servers.together((0..60).map(|id| create("q", id, Definition::default())).collect()).await;
-    for round in 1..6_i64 {
-        let change = || Update { metadata: Some(object(&format!(r#"{{"p":{round}}}"#))), ..to_priority(round) };
-        // The first store updates, both claim.
-        let mut commands = commands![update_all("q", "exists(id)", change())];
-        commands.extend((0..11).map(|n| AnyCommand::from(claim("q", "default", format!("{round}x{n}")))));
-        let answers = servers.together(commands).await;
-        let Ok(AnyAnswer::Updated(Updated { matched, updated })) = answers[0] else { panic!("{:?}", answers[0]) };
-        let consistent = |task: &Task| {
-            let priority = task.definition.priority;
-            let metadata = if priority == 0 { "{}".to_owned() } else { format!(r#"{{"p":{priority}}}"#) };
-            task.definition.metadata.as_str() == metadata
-        };
-        for answer in &answers[1..] {
-            let claimed = claimed_of_any(answer).unwrap();
-            assert!(consistent(&claimed.task), "half an update: {claimed:?}");
-        }
-        let tasks = servers.fixture.tasks("q").await;
-        let new = tasks.iter().filter(|task| task.definition.priority == round).count() as u64;
-        assert_eq!((matched, updated), (new, new), "updated and counted, or running and left out");
-        assert!(tasks.iter().all(consistent));
-    }
+    concurrency::bulk_updates_and_claims_never_mix(&servers.fixture, &servers.stores).await;
     servers.end().await;
 }
 
@@ -447,7 +356,7 @@ async fn a_task_that_is_claimed_cancelled_and_deleted_at_once_leaves_no_run() {
         let mut commands = commands![claim("q", "default", &name), heartbeat("q", "none", "none")];
         commands.extend(commands![claim("q", "default", format!("y{round}")), cancel("q", &name), delete("q", &name)]);
         servers.together(commands).await;
-        assert_tables_are_consistent(&servers.storage.database);
+        assert_tables_are_consistent(&servers.storage.database).await;
         servers.together(commands![cancel("q", &name), delete("q", &name)]).await;
         servers.fixture.ok(delete("q", &name)).await;
     }
@@ -461,18 +370,14 @@ async fn a_claim_that_does_not_say_who_claims_writes_no_outcome() {
         let counted = storage.database.rows(&format!("SELECT count(*) FROM taskqueue.outcomes {sql}"));
         counted[0][0].clone().unwrap()
     };
-    for id in 1..=3 {
-        fixture.create(id, Definition::default()).await;
-    }
+    fixture.ok(create_all(1..=3)).await;
     fixture.claim(1).await;
     fixture.ok(unclaim("q", 1, 1)).await;
     assert_eq!(rows(""), "0", "neither before nor after is there anything to say");
     fixture.claimed(claim_by(r#"{"host":"a"}"#, 2)).await.unwrap();
     assert_eq!(rows("WHERE last_run_attempt = 1 AND last_run_worker = '{\"host\":\"a\"}'"), "1");
     fixture.ok(unclaim("q", 2, 2)).await;
-    for run in 3..=5 {
-        fixture.claim(run).await;
-    }
+    fixture.claim_each(3..=5).await;
     assert_eq!(
         (rows(""), rows("WHERE last_run_attempt IS NULL AND last_run_worker IS NULL")),
         ("1".into(), "1".into())

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use taskqueue_store::conformance::prelude::*;
 use tokio::task::JoinSet;
 
-use crate::storage::tables::assert_tables_are_consistent;
-use crate::storage::with_queue;
+use crate::servers::Servers;
 
 fn tasks(items: &ClaimedItems) -> Vec<Option<String>> {
     items.iter().map(|item| item.as_ref().unwrap().as_ref().map(|claimed| claimed.task.id.to_string())).collect()
@@ -14,9 +13,8 @@ fn tasks(items: &ClaimedItems) -> Vec<Option<String>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_claims_sent_to_two_servers_take_their_tasks_once() {
-    let (storage, fixture) = with_queue().await;
-    fixture.scan().await;
-    let stores = [Arc::clone(&fixture.store), storage.open(fixture.clock.clone()).await];
+    let servers = Servers::open(2).await;
+    let (fixture, stores) = (&servers.fixture, &servers.stores);
     for round in 0..8 {
         fixture.ok(create_all((0..20).map(|n| format!("{round}x{n}")))).await;
         let mut claims = JoinSet::new();
@@ -30,16 +28,13 @@ async fn the_same_claims_sent_to_two_servers_take_their_tasks_once() {
         assert_eq!((claimed.len(), claimed.iter().collect::<BTreeSet<_>>().len()), (20, 20));
     }
     assert_eq!(fixture.count_by_status().await, [0, 160, 0, 0, 0]);
-    stores[1].close().await;
-    fixture.store.close().await;
-    assert_tables_are_consistent(&storage.database);
+    servers.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_of_two_servers_finish_everything_once() {
-    let (storage, fixture) = with_queue().await;
-    fixture.scan().await;
-    let stores = [Arc::clone(&fixture.store), storage.open(fixture.clock.clone()).await];
+    let servers = Servers::open(2).await;
+    let (fixture, stores) = (&servers.fixture, &servers.stores);
     let mut workers = JoinSet::new();
     for worker in 0..6 {
         let store = Arc::clone(&stores[worker % 2]);
@@ -63,7 +58,5 @@ async fn workers_of_two_servers_finish_everything_once() {
     let done: usize = workers.join_all().await.into_iter().sum();
     assert_eq!(done, 600, "everyone creates as many as it claims, so there is always one left");
     assert_eq!(fixture.count_by_status().await, [0, 0, 600, 0, 0]);
-    stores[1].close().await;
-    fixture.store.close().await;
-    assert_tables_are_consistent(&storage.database);
+    servers.end().await;
 }

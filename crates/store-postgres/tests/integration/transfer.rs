@@ -42,12 +42,12 @@ async fn output_progress_and_telemetry_are_moved() {
     say_and_print(&fixture).await;
     let clock = fixture.close().await;
     move_all(&storage, &other).await;
-    assert_tables_are_consistent(&other.database);
+    assert_tables_are_consistent(&other.database).await;
 
     let (from, to) = (storage.try_open(&clock).await.unwrap(), other.try_open(&clock).await.unwrap());
     assert_moved(&from, &to).await;
     to.close().await;
-    assert_tables_are_consistent(&other.database);
+    assert_tables_are_consistent(&other.database).await;
 }
 
 /// Activity is statistics of a database: it is not moved, and begins again in the new one (docs/decisions/0059).
@@ -77,7 +77,7 @@ async fn activity_stays_where_it_was_counted() {
         (stats.figures.tasks(Status::Pending), stats.last_hour.of(Event::Created))
     };
     assert_eq!((counted(&storage).await, counted(&other).await), ((1, 1), (1, 0)));
-    assert_tables_are_consistent(&other.database);
+    assert_tables_are_consistent(&other.database).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

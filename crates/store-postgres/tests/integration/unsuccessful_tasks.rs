@@ -8,9 +8,7 @@ use crate::storage::{Fresh, fresh};
 /// A queue in which few tasks have any state but pending.
 async fn filled(storage: &Fresh) -> Fixture {
     let fixture = Fixture::with_queue(storage).await;
-    for id in 1..=20 {
-        fixture.create(id, with_budget(1)).await;
-    }
+    fixture.create_many((1..=20).map(|id| (id, with_budget(1)))).await;
     fixture.scan().await;
     fixture
 }
@@ -69,7 +67,7 @@ async fn a_row_that_should_not_be_there_stops_nothing_and_shows_nothing() {
     fixture.ok(requeue("q", 4)).await;
     assert_statuses(&fixture, [17, 0, 0, 2, 1]).await;
     fixture.store.close().await;
-    assert_tables_are_consistent(&storage.database);
+    assert_tables_are_consistent(&storage.database).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,5 +91,5 @@ async fn tasks_whose_rows_are_missing_are_found() {
     fixture.ok(cancel("q", 4)).await;
     assert_statuses(&fixture, [20, 0, 0, 0, 1]).await;
     fixture.store.close().await;
-    assert_tables_are_consistent(&storage.database);
+    assert_tables_are_consistent(&storage.database).await;
 }

@@ -12,7 +12,6 @@ const ROUTES: usize = 500;
 /// Creates and cancels tasks, so that all their places in the pending order are dead.
 async fn leave_many_dead(fixture: &Fixture) {
     let names: Vec<String> = (0..ROUTES).map(|n| format!("route-{n}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     for id in 0..TASKS {
         fixture.create(id, with_routes(&names)).await;
         fixture.ok(cancel("q", id)).await;

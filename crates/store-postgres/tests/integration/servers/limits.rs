@@ -1,20 +1,16 @@
 //! Settings of a queue at several servers: limits hold exactly, a change of settings counts for all claims once it is acknowledged, a
 //! free place wakes claims at the other server, and upkeep is shared.
 
-use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use taskqueue_store::conformance::prelude::*;
-use taskqueue_store::waiting;
+use taskqueue_store::conformance::waiting::{got, resting_at, waiter_at};
 use taskqueue_test_postgres::Database;
 use tokio::sync::RwLock;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
 
 use super::Servers;
-
-/// Longer than any machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const MAX_RUNNING: u64 = 5;
 const OF_ROUTE_B: u64 = 2;
@@ -150,47 +146,26 @@ async fn no_claim_with_the_old_settings_ends_after_the_new_ones_were_acknowledge
     servers.end().await;
 }
 
-fn waiter(store: &Arc<dyn Store>, run: usize) -> JoinHandle<Option<Box<Claimed>>> {
-    let store = Arc::clone(store);
-    tokio::spawn(async move {
-        let waiter = store.waiters().register(&queue("q"), &route("default"), usize::MAX).unwrap();
-        waiting::claim(waiter, || store.write(claim("q", "default", run)), pending()).await.unwrap()
-    })
-}
-
-async fn resting(store: &Arc<dyn Store>) {
-    let rests = async {
-        while store.waiters().waiting_routes().iter().all(|(_, _, resting)| *resting == 0) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, rests).await.unwrap();
-}
-
-async fn is_woken(waiter: JoinHandle<Option<Box<Claimed>>>) -> bool {
-    tokio::time::timeout(PATIENCE, waiter).await.expect("it is woken").unwrap().is_some()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_resume_a_free_place_and_a_raised_limit_wake_a_claim_that_waits_at_the_other_server() {
     let servers = Servers::open(2).await;
     let other = &servers.stores[1];
     servers.fixture.ok(create_all(1..=4)).await;
     servers.fixture.ok(change_settings("q", paused(true))).await;
-    let first = waiter(other, 1);
-    resting(other).await;
+    let first = waiter_at(other, "default", 1);
+    resting_at(other, 1).await;
     servers.fixture.ok(change_settings("q", SettingsPatch { paused: Some(false), ..limited(1, 1) })).await;
-    assert!(is_woken(first).await);
+    got(first).await;
 
-    let second = waiter(other, 2);
-    resting(other).await;
+    let second = waiter_at(other, "default", 2);
+    resting_at(other, 1).await;
     servers.fixture.ok(complete("q", 1, 1, object("{}"))).await;
-    assert!(is_woken(second).await);
+    got(second).await;
 
-    let third = waiter(other, 3);
-    resting(other).await;
+    let third = waiter_at(other, "default", 3);
+    resting_at(other, 1).await;
     servers.fixture.ok(change_settings("q", limited(2, 1))).await;
-    assert!(is_woken(third).await);
+    got(third).await;
     assert_eq!(running(&servers.storage.database).0, 2);
     servers.end().await;
 }

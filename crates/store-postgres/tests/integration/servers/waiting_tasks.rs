@@ -3,17 +3,13 @@
 
 use futures_util::future::{join, join3};
 use taskqueue_store::conformance::prelude::*;
-use taskqueue_store::waiting;
+use taskqueue_store::conformance::waiting::{got, waiter_at};
 use taskqueue_test_postgres::eventually;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::races::{HeldTable, stop_batch, warm_writers};
 use super::{Servers, claimed};
 use crate::held_rows::Stranger;
-
-/// Far longer than a poll takes.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How many tasks of the route `default` claims of all servers get.
 async fn claim_everything(servers: &Servers, tasks: usize) -> usize {
@@ -51,9 +47,7 @@ async fn a_child_that_is_created_while_its_parent_succeeds_at_another_server_is_
         commands.extend((1..=4).map(|n| AnyCommand::from(create("q", id + n, waits_for(&[id])))));
         let first = round % commands.len();
         commands.rotate_left(first);
-        for answer in servers.together(commands).await {
-            assert!(answer.is_ok(), "{answer:?}");
-        }
+        servers.all_succeed(commands).await;
     }
     servers.fixture.upkeep().await;
     assert_eq!(claim_everything(&servers, 240).await, 240);
@@ -88,8 +82,7 @@ async fn a_child_whose_parent_came_and_succeeded_while_it_was_created_is_release
     let servers = Servers::open(2).await;
     let database = &servers.storage.database;
     let notes = HeldTable::keep(database, "dependencies").await;
-    let store = Arc::clone(&servers.stores[1]);
-    let creation = tokio::spawn(async move { store.write(create("q", 2, waits_for(&[1]))).await.unwrap() });
+    let creation = servers.begin(1, create("q", 2, waits_for(&[1])));
     notes.stops(1);
     parent(&servers, 1).await;
     servers.fixture.ok(complete("q", 1, 1, object("{}"))).await;
@@ -109,8 +102,7 @@ async fn a_child_of_a_task_that_was_cancelled_when_it_was_created_at_another_ser
     servers.fixture.create(1, Definition::default()).await;
     servers.fixture.ok(cancel("q", 1)).await;
     let unsuccessful = HeldTable::keep(&servers.storage.database, "unsuccessful").await;
-    let store = Arc::clone(&servers.stores[1]);
-    let creation = tokio::spawn(async move { store.write(create("q", 2, cancelled_with(&[1]))).await.unwrap() });
+    let creation = servers.begin(1, create("q", 2, cancelled_with(&[1])));
     unsuccessful.stops(1);
     servers.fixture.create(3, cancelled_with(&[2])).await;
     servers.fixture.upkeep().await;
@@ -176,9 +168,7 @@ async fn tasks_that_are_cancelled_with_others_are_so_whichever_server_they_are_c
         commands.extend((1..=4).map(|n| AnyCommand::from(create("q", id + n, cancelled_with(&[id + n - 1])))));
         let first = round % commands.len();
         commands.rotate_left(first);
-        for answer in servers.together(commands).await {
-            assert!(answer.is_ok(), "{answer:?}");
-        }
+        servers.all_succeed(commands).await;
     }
     servers.fixture.upkeep().await;
     for id in (0..40).flat_map(|round| (0..=4).map(move |n| round * 10 + n)) {
@@ -198,9 +188,7 @@ async fn children_whose_parents_end_at_two_servers_at_once_are_all_released() {
         parent(&servers, id + 1).await;
         servers.together((2..12).map(|n| create("q", id + n, waits_for(&[id, id + 1]))).collect()).await;
         let ends = [id, id + 1].map(|id| AnyCommand::from(complete("q", id, id, object("{}"))));
-        for answer in servers.together(others(round).chain(ends).collect()).await {
-            assert!(answer.is_ok(), "{answer:?}");
-        }
+        servers.all_succeed(others(round).chain(ends).collect()).await;
     }
     servers.fixture.upkeep().await;
     assert_eq!(claim_everything(&servers, 200).await, 200);
@@ -220,9 +208,8 @@ async fn a_child_that_waits_for_something_else_by_now_is_not_released() {
     servers.fixture.create(4, waits_for(&[2, 3])).await;
     warm_writers(&servers).await;
     let notes = HeldTable::keep(&servers.storage.database, "dependencies").await;
-    let store = Arc::clone(&servers.stores[1]);
     let change = Update { dependencies: Some(dependencies(&[3])), ..Update::default() };
-    let update = tokio::spawn(async move { store.write(update("q", 4, change)).await.unwrap() });
+    let update = servers.begin(1, update("q", 4, change));
     notes.stops(1);
 
     let store = &*servers.stores[0];
@@ -256,8 +243,7 @@ async fn a_grandchild_that_is_created_while_its_parent_is_created_again_is_cance
     servers.fixture.create(3, cancelled_with(&[2])).await;
     warm_writers(&servers).await;
     let notes = HeldTable::keep(&servers.storage.database, "dependencies").await;
-    let store = Arc::clone(&servers.stores[1]);
-    let creation = tokio::spawn(async move { store.write(create("q", 4, cancelled_with(&[3]))).await.unwrap() });
+    let creation = servers.begin(1, create("q", 4, cancelled_with(&[3])));
     notes.stops(1);
 
     let store = &*servers.stores[0];
@@ -292,8 +278,7 @@ async fn a_child_that_is_created_just_before_its_parent_is_claimed_and_cancelled
         warm_writers(&servers).await;
         servers.fixture.clock.advance_seconds(10);
         let notes = HeldTable::keep(&servers.storage.database, "dependencies").await;
-        let store = Arc::clone(&servers.stores[1]);
-        let creation = tokio::spawn(async move { store.write(create("q", 2, cancelled_with(&[1]))).await.unwrap() });
+        let creation = servers.begin(1, create("q", 2, cancelled_with(&[1])));
         notes.stops(1);
 
         let store = &*servers.stores[0];
@@ -335,16 +320,10 @@ async fn delayed_tasks_are_claimed_once_each_and_none_too_early() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_task_whose_time_has_come_wakes_a_claim_at_another_server() {
     let servers = Servers::open(2).await;
-    let store = Arc::clone(&servers.stores[1]);
-    let waiting = tokio::spawn(async move {
-        let waiter = store.waiters().register(&queue("q"), &route("default"), usize::MAX).unwrap();
-        let look = || store.write(claim("q", "default", 1));
-        waiting::claim(waiter, look, std::future::pending()).await.unwrap()
-    });
+    let waiting = waiter_at(&servers.stores[1], "default", 1);
     servers.fixture.ok(create_later(1, Definition::default(), servers.fixture.now().plus_seconds(10))).await;
     servers.fixture.clock.advance_seconds(10);
     servers.fixture.upkeep().await;
-    let got = timeout(PATIENCE, waiting).await.expect("a wake-up was lost").unwrap();
-    assert_eq!(got.map(|claimed| claimed.task.id), Some(task_id(1)));
+    assert_eq!(got(waiting).await, task_id(1).to_string());
     servers.end().await;
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod tables;
 
-use taskqueue_store::check::{Report, Watch};
 use taskqueue_store::conformance::prelude::*;
 use taskqueue_store_postgres::{Address, OpenError, Options, PostgresStore};
 use taskqueue_test_postgres::{Cluster, Database, patient};
@@ -29,13 +28,6 @@ impl Fresh {
     pub(crate) async fn try_open(&self, clock: &ManualClock) -> Result<PostgresStore, OpenError> {
         open(&patient(&self.database.url()), Some(Arc::new(clock.clone()))).await
     }
-}
-
-/// What `taskqueue check` says of a database.
-pub(crate) async fn report_of(storage: &Fresh) -> Report {
-    let address = Address::parse(&storage.database.url()).unwrap();
-    let mut watch = Watch { stop: Arc::default(), report: &mut |_| {} };
-    taskqueue_store_postgres::check(address, "taskqueue", &mut watch).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Opens a store.
