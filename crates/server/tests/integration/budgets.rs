@@ -10,17 +10,20 @@ use crate::support::*;
 const MIB: usize = 1_048_576;
 
 fn limited(store: Arc<dyn Store>, plan: &MemoryPlan) -> HttpService {
-    let limits = Limits { waiting_cap: 1, ..Limits::default() };
-    service(AppState::with_limits(store, None, Arc::new(Budgets::new(plan)), limits))
+    service(AppState::with_limits(store, None, Arc::new(Budgets::new(plan)), Limits::default()))
+}
+
+/// A server over the model with the queue `q`, and so much memory for answers.
+async fn with_queue(answers_bytes: usize) -> (HttpService, Arc<ModelStore>) {
+    let store = Arc::new(model());
+    let http = limited(store.clone(), &MemoryPlan { answers_bytes, ..MemoryPlan::within(1 << 30) });
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    (http, store)
 }
 
 /// A server with 15 tasks of 1 MiB in the queue `q`.
 async fn server(answers_bytes: usize) -> HttpService {
-    let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
-    let store = Arc::new(ModelStore::new(Arc::new(clock)));
-    let plan = MemoryPlan { answers_bytes, ..MemoryPlan::within(1 << 30) };
-    let http = limited(store, &plan);
-    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    let (http, _) = with_queue(answers_bytes).await;
     let body = format!("{{\"args\":{{\"a\":\"{}\"}}}}", "x".repeat(MIB - 4096));
     for n in 0..15 {
         expect(&http, StatusCode::CREATED, "PUT", &format!("/api/v2/queues/q/tasks/t_{n:012}"), &body).await;
@@ -138,10 +141,7 @@ async fn answers_that_are_read_or_small_hold_nothing() {
 
 /// A server with the memory for answers, and a running task of which 256 KiB of output are kept. As JSON they take 1 MiB.
 async fn printing_server(answers_bytes: usize) -> (HttpService, Arc<ModelStore>) {
-    let store = Arc::new(ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000)))));
-    let plan = MemoryPlan { answers_bytes, ..MemoryPlan::within(1 << 30) };
-    let http = service(AppState::with_limits(store.clone(), None, Arc::new(Budgets::new(&plan)), Limits::default()));
-    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    let (http, store) = with_queue(answers_bytes).await;
     expect(&http, StatusCode::CREATED, "PUT", &format!("/api/v2/queues/q/tasks/{TASK}"), "{}").await;
     let claim = json!({"route": "default", "run_id": RUN}).to_string();
     expect(&http, StatusCode::OK, "POST", "/api/v2/queues/q/tasks/claim", &claim).await;

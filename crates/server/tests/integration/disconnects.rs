@@ -2,12 +2,9 @@
 //! go: a read is dropped soon, a write is finished, and who only has nothing more to send gets its answer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use taskqueue_core::time::Timestamp;
-use taskqueue_server::{Config, Listener, run};
-use taskqueue_store::clock::ManualClock;
+use taskqueue_server::Config;
 use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::conformance::model::variant::{Call, ModelVariant};
 use taskqueue_store::write_request::WriteRequest;
@@ -17,8 +14,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-/// Longer than any machine needs.
-const LIMIT: Duration = Duration::from_secs(60);
+use crate::support::model;
+use crate::support::served::{LIMIT, Running, run_over};
 
 /// What becomes of a piece of work of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,21 +83,16 @@ impl ModelVariant for SlowStore {
 }
 
 struct Served {
-    address: String,
     store: Arc<SlowStore>,
     events: mpsc::UnboundedReceiver<Event>,
+    server: Running,
 }
 
 async fn serve(listen: &str) -> Served {
-    let clock = ManualClock::new(Timestamp::from_micros(1_000_000));
     let (sender, events) = mpsc::unbounded_channel();
-    let model = Arc::new(ModelStore::new(Arc::new(clock)));
-    let store = Arc::new(SlowStore { model, events: sender, go_on: Arc::default() });
-    let listener = Listener::bind(&listen.parse().unwrap(), false).await.unwrap();
-    let address = listener.base_url().trim_start_matches("http://").trim_start_matches("unix:").to_owned();
-    let served: Arc<dyn Store> = store.clone();
-    tokio::spawn(run(listener, served, Config::new(None), || {}, std::future::pending(), std::future::pending()));
-    Served { address, store, events }
+    let store = Arc::new(SlowStore { model: Arc::new(model()), events: sender, go_on: Arc::default() });
+    let server = run_over(store.clone(), listen, Config::new(None)).await;
+    Served { store, events, server }
 }
 
 impl Served {
@@ -110,7 +102,7 @@ impl Served {
 
     /// Sends a request whose work begins.
     async fn send(&mut self, request: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).await.unwrap();
+        let mut stream = TcpStream::connect(&self.server.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         assert_eq!(self.event().await, Event::Begun);
         stream
@@ -227,7 +219,7 @@ async fn a_write_is_finished_whatever_becomes_of_its_client() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_a_unix_socket_it_is_the_same() {
     async fn begin(served: &mut Served) -> UnixStream {
-        let mut stream = UnixStream::connect(&served.address).await.unwrap();
+        let mut stream = UnixStream::connect(&served.server.address).await.unwrap();
         stream.write_all(READ.as_bytes()).await.unwrap();
         assert_eq!(served.event().await, Event::Begun);
         stream

@@ -7,15 +7,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use taskqueue_core::time::Timestamp;
-use taskqueue_server::{Config, Listener, run};
+use taskqueue_server::Config;
 use taskqueue_store::StoreError;
-use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::Scanned;
 use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::conformance::model::variant::ModelVariant;
 use taskqueue_store::submission::Reply;
 use taskqueue_store::write_request::WriteRequest;
 use tokio::sync::Notify;
+
+use crate::support::model;
+use crate::support::served::run_over;
 
 /// A store that only scans and saves activity. The scan at the start works, the next one panics, those behind it work again.
 struct Scans {
@@ -59,13 +61,12 @@ impl ModelVariant for Scans {
 
 #[tokio::test(start_paused = true)]
 async fn a_scan_that_panics_begins_anew_and_ends_with_the_server() {
-    let model = ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000))));
     let (count, recovered, done) = (AtomicUsize::new(0), Notify::new(), Mutex::default());
-    let store = Arc::new(Scans { model, count, recovered, done });
-    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
+    let store = Arc::new(Scans { model: model(), count, recovered, done });
+    let server = run_over(store.clone(), "127.0.0.1:0", Config::new(None)).await;
     let recovered = tokio::time::timeout(Duration::from_secs(15), store.recovered.notified());
-    let shutdown = async { recovered.await.expect("a third scan before the pause counts as an outage") };
-    run(listener, store.clone(), Config::new(None), || {}, shutdown, std::future::pending()).await.unwrap();
+    recovered.await.expect("a third scan before the pause counts as an outage");
+    server.end().await;
 
     let scans = store.count.load(Ordering::SeqCst);
     for _ in 0..10 {

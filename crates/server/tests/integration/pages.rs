@@ -21,10 +21,6 @@ fn secret(byte: u8) -> InstallationSecret {
     InstallationSecret::from_bytes(&[byte; 32]).unwrap()
 }
 
-fn store() -> Arc<dyn Store> {
-    Arc::new(ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000)))))
-}
-
 fn named(token: &str, scopes: &[Scope], queue: &str) -> (TokenDigest, NamedToken) {
     let queues = QueuePattern::parse(queue).into_iter().collect();
     let grant = Grant { scopes: scopes.iter().copied().collect(), queues };
@@ -38,7 +34,7 @@ fn tokens() -> TokenSet {
 }
 
 fn pages(gate: impl Into<Gate>, mode: DashboardMode) -> HttpService {
-    service(AppState::new(store(), gate).with_dashboard(secret(1), mode, false))
+    service(AppState::new(Arc::new(model()), gate).with_dashboard(secret(1), mode, false))
 }
 
 /// A server without a token.

@@ -7,18 +7,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use taskqueue_core::definition::Definition;
-use taskqueue_core::time::Timestamp;
-use taskqueue_server::{Config, Listener, run};
-use taskqueue_store::clock::{Clock, ManualClock};
+use taskqueue_server::Config;
+use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{CreateTask, NewTask, UpkeepReport};
 use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::conformance::model::variant::ModelVariant;
 use taskqueue_store::submission::Reply;
 use taskqueue_store::write_request::WriteRequest;
 use taskqueue_store::{Store, StoreError, StoreExt};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
+use crate::support::model;
 use crate::support::served::*;
 
 #[tokio::test(start_paused = true)]
@@ -56,9 +55,8 @@ struct SlowStore(Arc<Slow>);
 
 impl SlowStore {
     fn new(more: usize) -> Self {
-        let model = ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000))));
         let (under_way, overlapped) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self(Arc::new(Slow { model, begun: Mutex::default(), more: more.into(), under_way, overlapped }))
+        Self(Arc::new(Slow { model: model(), begun: Mutex::default(), more: more.into(), under_way, overlapped }))
     }
 
     fn begun(&self) -> Vec<Instant> {
@@ -91,17 +89,9 @@ impl ModelVariant for SlowStore {
 
 /// The pauses between the beginnings of the parts of a server that runs for so long.
 async fn pauses(store: &SlowStore, time: Duration) -> Vec<Duration> {
-    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let served: Arc<dyn Store> = Arc::new(store.clone());
-    let running = tokio::spawn(async move {
-        run(listener, served, Config::new(None), || {}, async { drop(stopped.await) }, std::future::pending())
-            .await
-            .unwrap();
-    });
+    let server = run_over(Arc::new(store.clone()), "127.0.0.1:0", Config::new(None)).await;
     sleep_until(Instant::now() + time).await;
-    stop.send(()).unwrap();
-    running.await.unwrap();
+    server.end().await;
     store.begun().windows(2).map(|two| two[1] - two[0]).collect()
 }
 

@@ -174,12 +174,12 @@ async fn who_is_gone_is_not_waited_for_and_who_is_done_with_sending_or_sends_too
         }
         let mut waiting = [served.send(&request).await, served.send(&request).await];
         await_waiting(2).await;
-        served.stop.send(()).unwrap();
+        served.server.stop.send(()).unwrap();
         for stream in &mut waiting {
             assert_eq!(status_and_wait(&read(stream).await.0), ("200", None), "{request}");
             assert!(is_closed(stream).await);
         }
-        timeout(LIMIT, served.running).await.unwrap().unwrap();
+        timeout(LIMIT, served.server.running).await.unwrap().unwrap();
     }
 }
 

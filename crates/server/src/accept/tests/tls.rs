@@ -3,72 +3,23 @@
 use std::sync::Mutex;
 
 use rcgen::{CertificateParams, KeyPair};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
 use rustls::version::{TLS12, TLS13};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned, SupportedProtocolVersion,
-};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
 
 use super::*;
 use crate::tls::Identity;
 
-/// A certificate that nobody knows, with its key.
+/// All certificates of these tests: clients trust them.
+static KNOWN: Mutex<Vec<CertificateDer<'static>>> = Mutex::new(Vec::new());
+
+/// A new certificate with its key.
 fn identity() -> Identity {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    KNOWN.lock().unwrap().push(certificate.der().clone());
     Identity::from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes()).unwrap()
-}
-
-/// Accepts every certificate and remembers it.
-#[derive(Debug, Default)]
-struct Remember(Mutex<Vec<u8>>);
-
-impl ServerCertVerifier for Remember {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        *self.0.lock().unwrap() = end_entity.to_vec();
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &ring::default_provider().signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &ring::default_provider().signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ring::default_provider().signature_verification_algorithms.supported_schemes()
-    }
 }
 
 /// A socket that keeps a copy of what it reads.
@@ -97,26 +48,22 @@ impl Write for Recorded {
 
 struct Client {
     stream: StreamOwned<ClientConnection, Recorded>,
-    certificate: Arc<Remember>,
     /// Everything that the server has sent, encrypted.
     read: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Client {
     fn connect(server: &Server, version: &'static SupportedProtocolVersion, protocols: &[&str]) -> Self {
-        let certificate = Arc::new(Remember::default());
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(KNOWN.lock().unwrap().iter().cloned());
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let mut config = builder
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .dangerous()
-            .with_custom_certificate_verifier(certificate.clone())
-            .with_no_client_auth();
+        let builder = builder.with_protocol_versions(&[version]).unwrap();
+        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let session = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
         let read: Arc<Mutex<Vec<u8>>> = Arc::default();
         let socket = Recorded { socket: server.connect(), read: Arc::clone(&read) };
-        Self { stream: StreamOwned::new(session, socket), certificate, read }
+        Self { stream: StreamOwned::new(session, socket), read }
     }
 
     fn ask(&mut self) -> (String, String) {
@@ -330,5 +277,5 @@ async fn another_certificate_is_shown_from_the_next_connection_on_and_open_ones_
     let mut new = Client::connect(&server, &TLS13, &[]);
     new.ask();
     assert_eq!(old.ask().1, "/hello");
-    assert_ne!(*old.certificate.0.lock().unwrap(), *new.certificate.0.lock().unwrap());
+    assert_ne!(old.stream.conn.peer_certificates(), new.stream.conn.peer_certificates());
 }

@@ -45,8 +45,7 @@ impl WatchedStore {
 
 /// A server whose queues `mine` and `theirs` have thousands of routes that nobody serves.
 async fn with_many_routes() -> (HttpService, Arc<WatchedStore>) {
-    let model = ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000))));
-    let store = Arc::new(WatchedStore { model, asked: Mutex::default() });
+    let store = Arc::new(WatchedStore { model: model(), asked: Mutex::default() });
     let gate = Gate::new(Token::parse("s3cret"), Some(SharedTokens::new(tokens())));
     let state = AppState::new(Arc::clone(&store) as Arc<dyn Store>, gate);
     let http = service(state.with_dashboard(secret(1), DashboardMode::Full, false));

@@ -32,7 +32,8 @@ pub(crate) const RUN: &str = "r_abcdefghijkl";
 pub(crate) const WORKER: &str = "w_abcdefghijkl";
 pub(crate) const VERSION: &str = "taskqueue-server-version";
 
-fn model() -> ModelStore {
+/// An empty model store.
+pub(crate) fn model() -> ModelStore {
     ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000))))
 }
 

@@ -23,12 +23,38 @@ use tokio::time::timeout;
 /// Longer than any machine needs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
-pub(crate) struct Served {
-    address: String,
-    pub(crate) clock: Arc<ManualClock>,
-    pub(crate) store: Arc<ModelStore>,
+/// A server that runs until it is told to stop.
+pub(crate) struct Running {
+    pub(crate) address: String,
     pub(crate) stop: oneshot::Sender<()>,
     pub(crate) running: JoinHandle<()>,
+}
+
+/// Runs a server over a store.
+pub(crate) async fn run_over(store: Arc<dyn Store>, listen: &str, config: Config) -> Running {
+    let listener = Listener::bind(&listen.parse().unwrap(), false).await.unwrap();
+    let address = listener.base_url().trim_start_matches("http://").trim_start_matches("unix:").to_owned();
+    let (stop, stopped) = oneshot::channel();
+    let running = tokio::spawn(async move {
+        let shutdown = async { drop(stopped.await) };
+        run(listener, store, config, || {}, shutdown, std::future::pending()).await.unwrap();
+    });
+    Running { address, stop, running }
+}
+
+impl Running {
+    /// Stops it, and waits for its end.
+    pub(crate) async fn end(self) {
+        self.stop.send(()).unwrap();
+        timeout(LIMIT, self.running).await.unwrap().unwrap();
+    }
+}
+
+/// The same over the model.
+pub(crate) struct Served {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) store: Arc<ModelStore>,
+    pub(crate) server: Running,
 }
 
 pub(crate) fn queue() -> QueueName {
@@ -47,15 +73,8 @@ pub(crate) async fn serve_with(config: Config) -> Served {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000)));
     let store = Arc::new(ModelStore::new(clock.clone()));
     store.write(CreateQueue { queue: queue(), retention: Retention::default() }).await.unwrap();
-    let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
-    let address = listener.base_url().strip_prefix("http://").unwrap().to_owned();
-    let (stop, stopped) = oneshot::channel();
-    let served: Arc<dyn Store> = store.clone();
-    let running = tokio::spawn(async move {
-        let shutdown = async { drop(stopped.await) };
-        run(listener, served, config, || {}, shutdown, std::future::pending()).await.unwrap();
-    });
-    Served { address, clock, store, stop, running }
+    let server = run_over(store.clone(), "127.0.0.1:0", config).await;
+    Served { clock, store, server }
 }
 
 fn post(path: &str, headers: &str, body: &str) -> String {
@@ -86,7 +105,7 @@ pub(crate) const WAIT: &str = "prefer: wait=50\r\n";
 
 impl Served {
     pub(crate) async fn connect(&self) -> TcpStream {
-        TcpStream::connect(&self.address).await.unwrap()
+        TcpStream::connect(&self.server.address).await.unwrap()
     }
 
     pub(crate) async fn send(&self, request: &str) -> TcpStream {
