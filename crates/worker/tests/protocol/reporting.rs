@@ -1,8 +1,10 @@
 //! Reports: sent until the server accepts or refuses them, if necessary by the next worker.
 
+use std::net::SocketAddr;
+
 use taskqueue_client::{Client, Config, Error, Failure, JsonObject, QueueName, Retries, RunId, TaskId};
 use taskqueue_worker::keeper::LeftRun;
-use taskqueue_worker::settle_left_runs;
+use taskqueue_worker::{LeftTasks, settle_left_runs};
 use tempfile::tempdir;
 
 use crate::prelude::*;
@@ -201,15 +203,20 @@ async fn a_task_that_no_run_can_do_is_not_tried_again() {
     }
 }
 
+/// What a keeper is told that gives a left run back within this time, and the task of the run.
+async fn give_back(address: SocketAddr, time: Duration) -> (TaskId, LeftTasks) {
+    let config = Config::new(&format!("http://{address}")).unwrap();
+    let client = Client::new(config.retries(Retries::NONE)).unwrap();
+    let (queue, task_id) = (QueueName::parse("q").unwrap(), TaskId::parse("t_000000000001").unwrap());
+    let runs = vec![LeftRun { task_id, run_id: RunId::parse("r_000000000001").unwrap() }];
+    (task_id, settle_left_runs(&client, &queue, None, runs, time).await)
+}
+
 #[tokio::test]
 async fn why_a_left_run_could_not_be_given_back_is_what_the_server_said() {
     let server = Server::start().await;
     server.script("unclaim", [refusal(403, "forbidden")]);
-    let config = Config::new(&format!("http://{}", server.address)).unwrap();
-    let client = Client::new(config.retries(Retries::NONE)).unwrap();
-    let (queue, task_id) = (QueueName::parse("q").unwrap(), TaskId::parse("t_000000000001").unwrap());
-    let runs = vec![LeftRun { task_id, run_id: RunId::parse("r_000000000001").unwrap() }];
-    let left = settle_left_runs(&client, &queue, None, runs, Duration::from_secs(1)).await;
+    let (task_id, left) = give_back(server.address, Duration::from_secs(1)).await;
     assert_eq!(left.undelivered, [task_id]);
     assert!(matches!(left.last_error, Some(Error::Api { status: 403, .. })), "{left:?}");
 }
@@ -219,11 +226,7 @@ async fn why_a_left_run_could_not_be_given_back_is_what_the_server_said() {
 async fn no_left_run_is_tried_when_the_time_is_over() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    let config = Config::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
-    let client = Client::new(config.retries(Retries::NONE)).unwrap();
-    let (queue, task_id) = (QueueName::parse("q").unwrap(), TaskId::parse("t_000000000001").unwrap());
-    let runs = vec![LeftRun { task_id, run_id: RunId::parse("r_000000000001").unwrap() }];
-    let left = settle_left_runs(&client, &queue, None, runs, Duration::ZERO).await;
+    let (task_id, left) = give_back(listener.local_addr().unwrap(), Duration::ZERO).await;
     assert_eq!(left.undelivered, [task_id]);
     assert!(listener.accept().is_err(), "it has connected");
 }
