@@ -6,11 +6,12 @@
 mod named_tokens;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
+use parking_lot::RwLock;
 use subtle::ConstantTimeEq;
 use taskqueue_api::headers::BEARER;
 use taskqueue_core::time::Timestamp;
@@ -36,12 +37,12 @@ impl Token {
     /// Accepts the other one instead from now on, and returns whether that is another one. Requests under way go on.
     pub fn replace(&self, other: &Self) -> bool {
         let new = other.digest();
-        let old = std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), new);
+        let old = std::mem::replace(&mut *self.0.write(), new);
         old != new
     }
 
     fn digest(&self) -> TokenDigest {
-        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+        *self.0.read()
     }
 
     fn has_digest(&self, digest: &TokenDigest) -> bool {

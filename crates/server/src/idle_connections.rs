@@ -2,8 +2,9 @@
 //! exceed the cap (docs/decisions/0019). The one to close is found without a search.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The order in which connections are closed: first those that never sent an authenticated request, then the others;
@@ -25,17 +26,13 @@ struct RankedConnections {
 }
 
 impl IdleConnections {
-    fn lock(&self) -> MutexGuard<'_, RankedConnections> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn count(&self) -> usize {
-        self.lock().by_rank.len()
+        self.0.lock().by_rank.len()
     }
 
     /// Closes the first in order. Returns whether there was one.
     pub(crate) fn close_one(&self) -> bool {
-        let first = self.lock().by_rank.pop_first();
+        let first = self.0.lock().by_rank.pop_first();
         first.map(|(_, close)| close.notify_one()).is_some()
     }
 }
@@ -59,14 +56,10 @@ impl IdleEntry {
         Self { connections, state: Mutex::default(), close: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, EntryState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn set_idle(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.rank.is_none() {
-            let mut connections = self.connections.lock();
+            let mut connections = self.connections.0.lock();
             connections.count += 1;
             let rank = Rank { is_authenticated: state.is_authenticated, number: connections.count };
             connections.by_rank.insert(rank, Arc::clone(&self.close));
@@ -75,16 +68,16 @@ impl IdleEntry {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.lock().rank.is_some()
+        self.state.lock().rank.is_some()
     }
 
     /// Returns whether a request may begin. Not if the connection was chosen to be closed.
     pub(crate) fn set_busy(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match state.rank {
             None => true,
             Some(rank) => {
-                let was_listed = self.connections.lock().by_rank.remove(&rank).is_some();
+                let was_listed = self.connections.0.lock().by_rank.remove(&rank).is_some();
                 if was_listed {
                     state.rank = None;
                 }
@@ -94,7 +87,7 @@ impl IdleEntry {
     }
 
     pub(crate) fn set_authenticated(&self) {
-        self.lock().is_authenticated = true;
+        self.state.lock().is_authenticated = true;
     }
 
     /// Waits until the connection is to be closed.
@@ -105,8 +98,8 @@ impl IdleEntry {
 
 impl Drop for IdleEntry {
     fn drop(&mut self) {
-        if let Some(rank) = self.lock().rank {
-            self.connections.lock().by_rank.remove(&rank);
+        if let Some(rank) = self.state.lock().rank {
+            self.connections.0.lock().by_rank.remove(&rank);
         }
     }
 }

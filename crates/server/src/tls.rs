@@ -5,9 +5,10 @@ mod identity;
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::{Mutex, RwLock};
 use rustls::crypto::ring;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -55,12 +56,12 @@ impl Tls {
 
     /// Shows another identity from the next handshake on. Open connections go on.
     pub fn replace(&self, identity: Identity) {
-        *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = identity;
+        *self.shown.0.write() = identity;
     }
 
     /// Returns for how many seconds the certificate that is shown is valid; below 0 if it has expired.
     pub(crate) fn expires_in_seconds(&self, now: SystemTime) -> f64 {
-        self.shown.0.read().unwrap_or_else(PoisonError::into_inner).expires_in_seconds(now)
+        self.shown.0.read().expires_in_seconds(now)
     }
 
     pub(crate) fn accept(&self, stream: TcpStream) -> tokio_rustls::Accept<TcpStream> {
@@ -82,7 +83,7 @@ struct ShownIdentity(RwLock<Identity>);
 
 impl ResolvesServerCert for ShownIdentity {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.read().unwrap_or_else(PoisonError::into_inner).certified_key())
+        Some(self.0.read().certified_key())
     }
 }
 
@@ -146,7 +147,7 @@ pub(crate) struct FailureLog(Mutex<ThrottledLine>);
 
 impl FailureLog {
     pub(crate) fn note(&self, client: impl fmt::Display, reason: &str) {
-        let unlogged = self.0.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
+        let unlogged = self.0.lock().count(Instant::now());
         match unlogged {
             Some(earlier) => info!(%client, reason, earlier, "a TLS handshake failed"),
             None => debug!(%client, reason, "a TLS handshake failed"),

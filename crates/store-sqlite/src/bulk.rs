@@ -14,7 +14,7 @@ use taskqueue_core::ids::QueueName;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::update::{Documents, Effect, Update};
-use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, SharedPlan, planned};
+use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, SharedPlan};
 use taskqueue_store::bulk_action::{ChangeRecord, Collector, FindTasks, FoundState, FoundTask, FoundTasks, KeyRange};
 use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
 use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, Transaction, VisitTask};
@@ -53,13 +53,13 @@ impl BulkSteps for UpdateSteps<'_> {
         plan: &SharedPlan<Arc<ChangeTracker>>,
         limit: &Limit,
     ) -> StoreResult<()> {
-        let changed = planned(plan).snapshot.take();
+        let changed = plan.lock().snapshot.take();
         let Some(keys) = changed else {
             return self.replan(bulk, plan, limit).await;
         };
         // The snapshot is taken after this: what changes from now on is recorded again.
         let (bulk, plan, limit) = (Arc::clone(bulk), Arc::clone(plan), limit.clone());
-        let again = move |file: &Snapshot<'_>| plan_again(file, &keys, &bulk, &mut planned(&plan).plan, &limit);
+        let again = move |file: &Snapshot<'_>| plan_again(file, &keys, &bulk, &mut plan.lock().plan, &limit);
         self.0.threads.readers.read(Lane::Long, "planning again", again).await
     }
 

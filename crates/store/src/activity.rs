@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use taskqueue_core::activity::{Activity, Record, Span, Unit};
 use taskqueue_core::stats::KnownSpans;
 use taskqueue_core::time::Timestamp;
@@ -119,7 +119,7 @@ impl ActivityLog {
             });
             queues[place].1.add(*record);
         }
-        let mut counted = self.counted();
+        let mut counted = self.counted.lock();
         let all_fit = queues.iter().all(|(queue, activity)| counted.add(*queue, now, activity));
         drop(counted);
         if !all_fit && !self.has_warned.swap(true, Ordering::Relaxed) {
@@ -129,7 +129,7 @@ impl ActivityLog {
 
     /// Returns what is not saved yet.
     pub fn unsaved(&self) -> Vec<ActivityRow> {
-        let counted = self.counted();
+        let counted = self.counted.lock();
         let unsaved = counted.spans.iter().filter(|(_, counted)| !counted.is_saved);
         unsaved
             .map(|(&(queue, span), counted)| ActivityRow { queue, span, activity: counted.activity.clone() })
@@ -138,7 +138,7 @@ impl ActivityLog {
 
     /// These rows were saved.
     fn saved(&self, rows: &[ActivityRow]) {
-        let mut counted = self.counted();
+        let mut counted = self.counted.lock();
         for ActivityRow { queue, span, activity } in rows {
             let Some(current) = counted.spans.get_mut(&(*queue, *span)) else { continue };
             current.is_saved = current.activity == *activity;
@@ -147,12 +147,12 @@ impl ActivityLog {
 
     /// Removes from memory what is saved and over.
     fn forget_saved(&self, now: Timestamp) {
-        self.counted().spans.retain(|(_, span), counted| !(counted.is_saved && span.is_over(now)));
+        self.counted.lock().spans.retain(|(_, span), counted| !(counted.is_saved && span.is_over(now)));
     }
 
     /// The activity since this process began.
     pub fn totals(&self) -> ActivityTotals {
-        let counted = self.counted();
+        let counted = self.counted.lock();
         ActivityTotals { queues: counted.totals.clone(), others: counted.other_totals.clone() }
     }
 
@@ -160,7 +160,7 @@ impl ActivityLog {
     /// sorted; what is above them all was created since.
     pub fn forget_totals_except(&self, existing: &[QueueKey]) {
         let is_new = |queue: &QueueKey| existing.last().is_none_or(|last| queue > last);
-        self.counted().totals.retain(|queue, _| is_new(queue) || existing.binary_search(queue).is_ok());
+        self.counted.lock().totals.retain(|queue, _| is_new(queue) || existing.binary_search(queue).is_ok());
     }
 
     /// The spans of a queue that are in memory, begun within `[from, to)`. To be asked before the database is read: a span
@@ -170,7 +170,7 @@ impl ActivityLog {
             return KnownSpans::new();
         }
         let span = |start| (queue, Span { unit, start });
-        let counted = self.counted();
+        let counted = self.counted.lock();
         let spans = counted.spans.range(span(from)..span(to));
         spans.map(|((_, span), counted)| (span.start, counted.activity.clone())).collect()
     }
@@ -189,10 +189,6 @@ impl ActivityLog {
             }
         }
         spans.into_iter().collect()
-    }
-
-    fn counted(&self) -> MutexGuard<'_, Counted> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -265,7 +261,7 @@ mod tests {
         log.saved(&log.unsaved());
         log.forget_saved(at(7_200));
         assert_eq!(log.unsaved(), []);
-        assert_eq!(log.counted().spans.len(), 0, "saved spans that are over leave the memory");
+        assert_eq!(log.counted.lock().spans.len(), 0, "saved spans that are over leave the memory");
     }
 
     #[test]
@@ -290,7 +286,7 @@ mod tests {
         let totals = log.totals();
         assert_eq!(totals.queues.len(), MAX_TOTALS);
         assert_eq!(totals.others, activity(queues as usize - MAX_TOTALS));
-        assert_eq!(log.counted().spans.len(), MAX_SPANS);
+        assert_eq!(log.counted.lock().spans.len(), MAX_SPANS);
         log.add(at(60), &[created(0)]);
         assert_eq!(log.totals().queues[&QueueKey(0)], activity(2), "queues that have a place keep it");
     }

@@ -8,7 +8,7 @@ mod steps;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
-pub use steps::{BulkSteps, BulkUpdates, Gate, Limit, Outdated, Planned, PlannedWrite, REDECIDED, SharedPlan, planned};
+pub use steps::{BulkSteps, BulkUpdates, Gate, Limit, Outdated, Planned, PlannedWrite, REDECIDED, SharedPlan};
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::update::{Documents, Effect, Update};
@@ -45,7 +45,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         bulk: &BulkUpdate,
         PlannedWrite { plan, limit, gate }: &PlannedWrite<T::Snapshot>,
     ) -> StoreResult<Updated> {
-        let mut planned = planned(plan);
+        let mut planned = plan.lock();
         // An earlier attempt may have marked it, and have been undone.
         planned.outdated = None;
         let queue = self.existing_queue(&bulk.queue)?;

@@ -1,8 +1,9 @@
 //! The one way to read tasks and workers: a store visits them in the order and as far as it is asked to, and what is made of them
 //! (pages, rows, counts, groups) is made here, the same for every backend.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use taskqueue_core::cursor::{OrderValue, Position};
 use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery, WorkerDimension};
@@ -22,11 +23,11 @@ pub struct Answer<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Answer<T> {
     pub fn set(&self, answer: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+        *self.0.lock() = Some(answer);
     }
 
     pub fn take(&self) -> StoreResult<T> {
-        let answer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let answer = self.0.lock().take();
         answer.ok_or(StoreError::Broken("a read has left no answer"))
     }
 }

@@ -7,10 +7,11 @@ mod attempts;
 mod registry;
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
+use parking_lot::Mutex;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use tokio::sync::Notify;
 
@@ -51,10 +52,6 @@ const END: usize = 0;
 const OUTPUT: usize = 1;
 
 impl Waiters {
-    fn registered(&self) -> MutexGuard<'_, Registered> {
-        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A new waiter, unless `limit` requests wait already or the server is stopping. It must claim before it waits.
     pub fn register(self: &Arc<Self>, queue: &QueueName, route: &Route, limit: usize) -> Option<Waiter> {
         let id = self.add(limit, |registered| registered.claims.register(queue, route))?;
@@ -82,7 +79,7 @@ impl Waiters {
     }
 
     fn add<I>(&self, limit: usize, add: impl FnOnce(&mut Registered) -> I) -> Option<I> {
-        let mut registered = self.registered();
+        let mut registered = self.registered.lock();
         if self.is_closed() || registered.lens().into_iter().sum::<usize>() >= limit {
             return None;
         }
@@ -152,7 +149,7 @@ impl Waiters {
 
     /// Wakes waiters when the lock is free again.
     fn wake_chosen(&self, choose: impl FnOnce(&mut Registered) -> Vec<Waker>) {
-        let woken = choose(&mut self.registered());
+        let woken = choose(&mut self.registered.lock());
         woken.into_iter().for_each(Waker::wake);
     }
 
@@ -185,17 +182,17 @@ impl Waiters {
 
     /// The routes with waiters, and how many of them are parked.
     pub fn waiting_routes(&self) -> Vec<(QueueName, Route, usize)> {
-        self.registered().claims.waiting_routes()
+        self.registered.lock().claims.waiting_routes()
     }
 
     /// The runs whose end is watched, once for each watcher.
     pub fn watched_runs(&self) -> Vec<RunId> {
-        self.registered().runs[END].run_ids()
+        self.registered.lock().runs[END].run_ids()
     }
 
     /// The runs whose output is watched, once for each watcher.
     pub fn watched_outputs(&self) -> Vec<RunId> {
-        self.registered().runs[OUTPUT].run_ids()
+        self.registered.lock().runs[OUTPUT].run_ids()
     }
 
     /// Wakes all waiters and refuses new ones, because the server is stopping.
@@ -224,13 +221,13 @@ pub struct Waiter {
 impl Waiter {
     /// Called after a claim that found nothing. If a hint came during the claim, the waiter is woken at once.
     pub fn park(&mut self) {
-        let (_, next) = self.waiters.registered().claims.park(self.id);
+        let (_, next) = self.waiters.registered.lock().claims.park(self.id);
         next.into_iter().for_each(Waker::wake);
     }
 
     /// Waits to be woken. Cancel safe.
     pub async fn woken(&mut self) {
-        poll_fn(|context| ready(self.waiters.registered().claims.is_woken(self.id, context.waker()))).await;
+        poll_fn(|context| ready(self.waiters.registered.lock().claims.is_woken(self.id, context.waker()))).await;
     }
 
     /// Unregisters after a claim that got these tasks.
@@ -265,7 +262,7 @@ impl Wait for Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut registered = self.waiters.registered();
+        let mut registered = self.waiters.registered.lock();
         let next = registered.claims.unregister(self.id, &self.claimed);
         self.waiters.count(&registered);
         drop(registered);
@@ -282,11 +279,11 @@ pub struct Watcher {
 
 impl Watcher {
     fn is_woken(&self, waker: &Waker) -> bool {
-        self.waiters.registered().runs[self.what].is_woken(self.id, waker)
+        self.waiters.registered.lock().runs[self.what].is_woken(self.id, waker)
     }
 
     fn take_wake_up(&self) -> bool {
-        self.waiters.registered().runs[self.what].take_wake_up(self.id)
+        self.waiters.registered.lock().runs[self.what].take_wake_up(self.id)
     }
 }
 
@@ -318,7 +315,7 @@ impl Wait for Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        let mut registered = self.waiters.registered();
+        let mut registered = self.waiters.registered.lock();
         registered.runs[self.what].remove(self.id);
         self.waiters.count(&registered);
     }

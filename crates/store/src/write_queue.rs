@@ -1,12 +1,13 @@
 //! The bounded queue between callers and writers. A command that finds it full is refused as busy at once.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::RwLock;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::bulk::{PlannedWrite, planned};
+use crate::bulk::PlannedWrite;
 use crate::command::{BulkUpdate, Command, UpdateTasks, Updated};
 use crate::submission::{PendingAnswer, Submission};
 use crate::write_backlog::WriteBacklog;
@@ -31,7 +32,7 @@ impl<S> WriteQueue<S> {
     }
 
     pub fn submit(&self, write: QueuedWrite<S>) -> StoreResult<()> {
-        let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
+        let sender = self.sender.read();
         let sender = sender.as_ref().ok_or(StoreError::Unavailable)?;
         sender.try_send(write).map_err(|error| match error {
             TrySendError::Full(_) => StoreError::Busy,
@@ -52,20 +53,20 @@ impl<S> WriteQueue<S> {
 
     /// Commands that no writer has received yet, and how many there may be.
     pub fn length_and_capacity(&self) -> (usize, usize) {
-        let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
+        let sender = self.sender.read();
         let waiting = |sender: &mpsc::Sender<_>| sender.max_capacity() - sender.capacity();
         (sender.as_ref().map_or(0, waiting), CAPACITY)
     }
 
     /// Returns whether it takes commands and a writer receives them.
     pub fn is_open(&self) -> bool {
-        let sender = self.sender.read().unwrap_or_else(PoisonError::into_inner);
+        let sender = self.sender.read();
         sender.as_ref().is_some_and(|sender| !sender.is_closed())
     }
 
     /// Takes no more commands. Writers end when they have executed those that wait.
     pub fn close(&self) {
-        drop(self.sender.write().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.sender.write().take());
     }
 }
 
@@ -111,7 +112,7 @@ impl<S> QueuedWrite<S> {
 
     /// Returns whether the write of a plan found that it is outdated.
     pub fn is_outdated(&self) -> bool {
-        self.plan.as_ref().is_some_and(|write| planned(&write.plan).outdated.is_some())
+        self.plan.as_ref().is_some_and(|write| write.plan.lock().outdated.is_some())
     }
 
     /// A transaction was too full for it, and it waits again.

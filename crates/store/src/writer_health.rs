@@ -1,7 +1,8 @@
 //! How long a writer has been at one transaction, for the health check.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// A writer that takes longer for one transaction counts as stuck: other commands were answered as busy 5 seconds ago.
 const STUCK: Duration = Duration::from_secs(10);
@@ -23,12 +24,12 @@ impl WriterHealth {
 
     /// Returns whether the writer has been at one transaction for too long.
     pub fn is_stuck(&self, now: Instant) -> bool {
-        let until = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *self.0.lock();
         until.is_some_and(|until| now > until)
     }
 
     fn set(&self, until: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        *self.0.lock() = until;
     }
 }
 

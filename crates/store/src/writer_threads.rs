@@ -1,9 +1,9 @@
 //! The threads of the writers of a store, and how a store is closed without blocking an async thread.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 #[derive(Debug, Default)]
@@ -12,14 +12,14 @@ pub struct WriterThreads(Mutex<Vec<JoinHandle<()>>>);
 impl WriterThreads {
     pub fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let thread = Builder::new().name(name.into()).spawn(run)?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        self.0.lock().push(thread);
         Ok(())
     }
 
     /// Waits for the end of all. Their queues must be closed. Only the first caller waits: another one, which gave up on the
     /// first, must not be blocked by a thread that hangs.
     pub fn join(&self) {
-        let threads = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *self.0.lock());
         for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a writer ended by a panic");
@@ -53,7 +53,7 @@ mod tests {
         threads.spawn("hanging", move || while released.recv().is_ok() {}).unwrap();
         std::thread::scope(|scope| {
             let first = scope.spawn(|| threads.join());
-            while !threads.0.lock().unwrap().is_empty() {
+            while !threads.0.lock().is_empty() {
                 std::thread::yield_now();
             }
             threads.join();

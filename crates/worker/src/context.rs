@@ -1,9 +1,10 @@
 //! The state that all slots of a worker share: client, settings, spool, failure guard, end reason, number of busy slots.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use taskqueue_client::{Client, Error, TaskId, capabilities};
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep};
@@ -152,7 +153,7 @@ impl WorkerContext {
 
     /// Stops claiming; running tasks may finish. Only the first reason is kept.
     pub(crate) fn end(&self, reason: EndReason) {
-        self.state().end_reason.get_or_insert(reason);
+        self.state.lock().end_reason.get_or_insert(reason);
         self.stop_at_least(StopMode::Finish);
     }
 
@@ -187,18 +188,18 @@ impl WorkerContext {
     /// A slot runs a task, or will know at once whether there is one. Until then the worker is not idle: another slot may have
     /// found nothing only because this one claimed the last task.
     pub(crate) fn mark_busy(&self) {
-        self.state().busy += 1;
+        self.state.lock().busy += 1;
     }
 
     pub(crate) fn mark_idle(&self) {
-        self.state().busy -= 1;
+        self.state.lock().busy -= 1;
     }
 
     /// Counts a run that has ended; its slot is idle again.
     pub(crate) fn record(&self, task_id: TaskId, outcome: &RunOutcome) {
         let now = Instant::now();
         let verdict = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.busy -= 1;
             state.last_run_ended = now;
             state.counts.add(outcome);
@@ -222,13 +223,13 @@ impl WorkerContext {
 
     /// Returns the number of runs that have ended.
     pub(crate) fn runs_ended(&self) -> u64 {
-        self.state().counts.sum()
+        self.state.lock().counts.sum()
     }
 
     /// For how long no slot has had anything to do; `None` while one has, and in a pause after failures, which does not count.
     pub(crate) fn idle_for(&self) -> Option<Duration> {
         let slowed = *self.slowed_until.borrow();
-        let state = self.state();
+        let state = self.state.lock();
         let since = slowed.unwrap_or(state.last_run_ended).max(state.last_run_ended);
         if state.busy > 0 { None } else { Instant::now().checked_duration_since(since) }
     }
@@ -243,15 +244,11 @@ impl WorkerContext {
     }
 
     pub(crate) fn summary(&self) -> (EndReason, Counts) {
-        let state = self.state();
+        let state = self.state.lock();
         let reserved = self.reserved.load(Ordering::Relaxed);
         let is_exhausted = self.settings.max_tasks.is_some_and(|most| reserved > most);
         let default = if is_exhausted && !self.is_stopping() { EndReason::MaxTasks } else { EndReason::Stopped };
         (state.end_reason.clone().unwrap_or(default), state.counts)
-    }
-
-    fn state(&self) -> MutexGuard<'_, WorkerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

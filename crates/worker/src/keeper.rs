@@ -8,11 +8,12 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{getpid, set_child_subreaper};
 use rustix::thread::set_name;
 use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -169,7 +170,7 @@ impl WatchedRuns {
         std::thread::spawn(move || {
             for line in BufReader::new(from_worker).lines() {
                 let Ok(line) = line else { break };
-                note(&mut runs.lock().unwrap_or_else(PoisonError::into_inner), &line);
+                note(&mut runs.lock(), &line);
             }
             drop(close);
         });
@@ -179,7 +180,7 @@ impl WatchedRuns {
     /// Returns the runs that are left after the end of the worker.
     pub(super) fn left(&self) -> Vec<LeftRun> {
         let _ = self.closed.recv_timeout(CLOSE_TIMEOUT);
-        let active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        let active = self.active.lock();
         active.iter().map(|(run_id, task_id)| LeftRun { task_id: *task_id, run_id: *run_id }).collect()
     }
 }

@@ -2,9 +2,10 @@
 //! itself. What is repeated is sent alone. A final report is sent until the server accepts or refuses it. Of the progress of a
 //! run the newest is sent, at most once a second, and the last one before the final report, because afterwards the server takes none.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use taskqueue_client::{Error, JsonObject, RunAction, RunItem, RunReport};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -203,21 +204,17 @@ impl ProgressOfRun {
 
     /// The newest, if it was not sent.
     fn unsent(&self) -> Option<JsonObject> {
-        let (newest, state) = (self.values.borrow().clone(), self.state());
+        let (newest, state) = (self.values.borrow().clone(), self.state.lock());
         newest.filter(|newest| !state.is_over && state.settled.as_ref() != Some(newest))
     }
 
     /// No other is sent from now on.
     fn finish(&self) {
-        self.state().is_over = true;
-    }
-
-    fn state(&self) -> MutexGuard<'_, ProgressState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().is_over = true;
     }
 
     fn settle(&self, progress: JsonObject) {
-        self.state().settled = Some(progress);
+        self.state.lock().settled = Some(progress);
     }
 }
 
@@ -269,7 +266,7 @@ impl WorkerContext {
 
     /// A run may send something new every second, and all of it be refused.
     fn note_refusal(&self, run: &RunKey, progress: &ProgressOfRun, error: &Error) {
-        if !std::mem::replace(&mut progress.state().is_refusal_noted, true) {
+        if !std::mem::replace(&mut progress.state.lock().is_refusal_noted, true) {
             let text = &format!("the server refused its progress: {error}");
             self.events.on_event(&Event::Note { task_id: Some(run.task_id), text });
         }

@@ -4,9 +4,10 @@
 //! a heartbeat that was held since before the outage does not look like its end, nor a timeout of a call from within it like another
 //! one. A success that failures follow within seconds is a part of the outage.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use taskqueue_client::Error;
 use tokio::time::{Instant, sleep};
 
@@ -81,12 +82,12 @@ impl Reachability {
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        self.state().outage.is_some_and(|outage| outage.recovered.is_none())
+        self.0.state.lock().outage.is_some_and(|outage| outage.recovered.is_none())
     }
 
     /// A call that was sent then has failed.
     pub(crate) fn call_failed(&self, error: &Error, sent: Instant) {
-        let mut state = self.state();
+        let mut state = self.0.state.lock();
         if state.failed(sent, Instant::now()) {
             self.0.events.on_event(&Event::ServerUnreachable(error));
         }
@@ -94,7 +95,7 @@ impl Reachability {
 
     /// A call that was sent then has succeeded.
     pub(crate) fn call_succeeded(&self, sent: Instant) {
-        let mut state = self.state();
+        let mut state = self.0.state.lock();
         if !std::mem::replace(&mut state.was_reached, true) {
             self.0.events.on_event(&Event::Connected);
         }
@@ -112,19 +113,15 @@ impl Reachability {
 
     /// The worker ends: what has recovered counts as over.
     pub(crate) fn finish(&self) {
-        let outage = self.state().outage;
+        let outage = self.0.state.lock().outage;
         outage.filter(|outage| outage.recovered.is_some()).into_iter().for_each(|outage| self.end(outage));
     }
 
     fn end(&self, outage: Outage) {
-        let mut state = self.state();
+        let mut state = self.0.state.lock();
         if let Some(took) = state.settled(outage) {
             self.0.events.on_event(&Event::ServerReachable { took });
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, OutageState> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -145,7 +142,7 @@ mod tests {
                 Event::ServerReachable { took } => format!("back after {} s", took.as_secs()),
                 _ => return,
             };
-            self.0.lock().unwrap().push(words);
+            self.0.lock().push(words);
         }
     }
 
@@ -163,7 +160,7 @@ mod tests {
     }
 
     fn told(events: &Recorded) -> Vec<String> {
-        events.0.lock().unwrap().clone()
+        events.0.lock().clone()
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,9 +2,10 @@
 //! requests are served. Where tokens come from is the business of the command line.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use taskqueue_core::access::Grant;
 use taskqueue_core::time::Timestamp;
@@ -98,16 +99,16 @@ impl SharedTokens {
 
     /// Accepts these and no others from now on. Requests under way go on.
     pub fn replace(&self, tokens: TokenSet) {
-        let old = std::mem::replace(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner), tokens);
+        let old = std::mem::replace(&mut *self.0.write(), tokens);
         // Thousands of tokens take a moment to free.
         drop(old);
     }
 
     pub(super) fn find(&self, digest: &TokenDigest) -> Option<Arc<NamedToken>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).tokens.get(digest).cloned()
+        self.0.read().tokens.get(digest).cloned()
     }
 
     pub(super) fn digest_of(&self, id: &TokenId) -> Option<TokenDigest> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).digests.get(id).copied()
+        self.0.read().digests.get(id).copied()
     }
 }

@@ -1,10 +1,11 @@
 //! What a connection is doing, how far hyper is with the body of its request, and how long it may go on. Nothing here waits or reads a
 //! clock: `now` is an argument, so that a table of cases covers every timeout.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Version;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::client_check::{BlockedSend, CHECK_INTERVAL, ClientCheck};
@@ -54,7 +55,7 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         let request_body = BodyProgress::default();
         Self { phase: Phase::Idle, since: now, blocked_send: None, unsent: false, request_body, client_check: None }
     }
@@ -229,18 +230,7 @@ impl BodyProgress {
 
 /// The activity of one connection. All its users run in one task, except for a reader of a body that outlives the
 /// response. The lock is held for single calls only.
-#[derive(Clone, Debug)]
-pub(super) struct SharedActivity(Arc<Mutex<Activity>>);
-
-impl SharedActivity {
-    pub(super) fn new(now: Instant) -> Self {
-        Self(Arc::new(Mutex::new(Activity::new(now))))
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Activity> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub(super) type SharedActivity = Arc<Mutex<Activity>>;
 
 #[cfg(test)]
 mod tests {

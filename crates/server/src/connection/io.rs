@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::activity::{Phase, SharedActivity};
+use super::activity::{Activity, Phase, SharedActivity};
 use super::client_check::NextStep;
 use crate::listener::Stream;
 use crate::memory_budget::{Budgets, Reservation};
@@ -53,7 +54,7 @@ pub(super) struct ConnectionIo {
 
 impl ConnectionIo {
     pub(super) fn new(stream: Stream, budgets: Arc<Budgets>) -> Self {
-        let (activity, unread) = (SharedActivity::new(Instant::now()), Bytes::new());
+        let (activity, unread) = (Arc::new(Mutex::new(Activity::new(Instant::now()))), Bytes::new());
         let (head_bytes, head_reservation, refused_status, has_invalid_target) = (0, None, None, false);
         Self { stream, activity, unread, budgets, head_bytes, head_reservation, refused_status, has_invalid_target }
     }

@@ -4,7 +4,7 @@
 
 use std::future::{pending, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -12,6 +12,7 @@ use axum::http::response::Parts;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use bytes::Buf;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
 use tokio::select;
 use tokio::sync::watch;
@@ -41,21 +42,17 @@ pub(super) struct WaitingRequest {
 pub(super) struct WaitingSlot(Arc<Mutex<Option<WaitingRequest>>>);
 
 impl WaitingSlot {
-    fn lock(&self) -> MutexGuard<'_, Option<WaitingRequest>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn put<H: Handler>(&self, handler: H, mut request: Request<Body>) {
         let disconnect = Disconnect::default();
         let format = ResponseFormat::new(&request);
         request.extensions_mut().insert(disconnect.clone());
         let response = Box::pin(async move { handler.handle(request).await });
-        *self.lock() = Some(WaitingRequest { response, disconnect, format });
+        *self.0.lock() = Some(WaitingRequest { response, disconnect, format });
     }
 
     /// Polls the handler of the request. Pending for ever once the request was taken.
     pub(super) fn poll(&self, context: &mut Context<'_>) -> Poll<Response<Body>> {
-        let mut slot = self.lock();
+        let mut slot = self.0.lock();
         let Some(request) = slot.as_mut() else { return Poll::Pending };
         let polled = request.response.as_mut().poll(context);
         if polled.is_ready() {
@@ -66,11 +63,11 @@ impl WaitingSlot {
 
     /// Returns whether the request waits for something that may take long.
     pub(super) fn is_waiting(&self) -> bool {
-        self.lock().as_ref().is_some_and(|request| request.disconnect.waits_since().is_some())
+        self.0.lock().as_ref().is_some_and(|request| request.disconnect.waits_since().is_some())
     }
 
     pub(super) fn take(&self) -> Option<WaitingRequest> {
-        self.lock().take()
+        self.0.lock().take()
     }
 }
 

@@ -2,10 +2,11 @@
 //! between. How a snapshot is read and how a plan reaches the writer is up to the backend.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Plan;
@@ -98,10 +99,6 @@ impl<S> Planned<S> {
 /// A plan that is passed between caller, readers and writer; only one of them uses it at a time.
 pub type SharedPlan<S> = Arc<Mutex<Planned<S>>>;
 
-pub fn planned<S>(shared: &SharedPlan<S>) -> MutexGuard<'_, Planned<S>> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The steps of a backend.
 #[async_trait]
 pub trait BulkSteps: Sync {
@@ -130,7 +127,7 @@ pub trait BulkSteps: Sync {
         limit: &Limit,
     ) -> StoreResult<()> {
         let later = self.plan(bulk, limit).await?;
-        planned(plan).replace(later);
+        plan.lock().replace(later);
         Ok(())
     }
 
@@ -169,8 +166,7 @@ impl BulkUpdates {
             gate.pass().await;
             let write = PlannedWrite { plan: Arc::clone(&plan), limit: limit.of_write(), gate: gate.clone() };
             let answer = store.write_plan(bulk, write).await;
-            let outdated =
-                planned(&plan).outdated.take().filter(|_| answer == Err(StoreError::Busy) && !limit.is_over());
+            let outdated = plan.lock().outdated.take().filter(|_| answer == Err(StoreError::Busy) && !limit.is_over());
             match outdated {
                 Some(Outdated::TooManyChanges) => store.catch_up(bulk, &plan, &limit).await?,
                 Some(Outdated::QueueReplaced) => store.replan(bulk, &plan, &limit).await?,
@@ -181,7 +177,7 @@ impl BulkUpdates {
 }
 
 fn changes_nothing<S>(shared: &SharedPlan<S>) -> Option<u64> {
-    let planned = planned(shared);
+    let planned = shared.lock();
     planned.plan.changes().next().is_none().then(|| planned.plan.matched())
 }
 

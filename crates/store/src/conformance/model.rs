@@ -5,9 +5,10 @@ mod state;
 mod transaction;
 pub mod variant;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use taskqueue_core::activity::Unit;
 use taskqueue_core::explain::Explanation;
 use taskqueue_core::grouping::Groups;
@@ -60,7 +61,7 @@ impl ModelStore {
 
     /// Executes one command, answers it, and wakes the waiters for what it made claimable and ended.
     fn execute(&self, mut write: QueuedWrite<u64>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let credit = OutageCredit { seconds: OUTAGE_CREDIT_SECONDS, last_scan_at: state.last_scan_at };
         let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
         let mut after_commit = AfterCommit::new(true);
@@ -78,10 +79,6 @@ impl ModelStore {
             }
             self.parts.waiters.wake_unless(|run_id| matches!(state.run_use(run_id), Ok(RunUse::Active(..))));
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, ModelState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -101,7 +98,7 @@ impl Store for ModelStore {
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats> {
-        let (state, now) = (self.state(), self.clock.now());
+        let (state, now) = (self.state.lock(), self.clock.now());
         let key = state.queue(queue)?;
         let minutes = state.known_spans(&self.parts.activity, key, Unit::Minute, QueueStats::needs(now));
         let figures = state.queue_figures(key, routes, PendingDetail::Number, now);
@@ -121,34 +118,34 @@ impl Store for ModelStore {
         routes: &RouteSelection,
         pending: PendingDetail,
     ) -> StoreResult<StoreFigures> {
-        let (state, now) = (self.state(), self.clock.now());
+        let (state, now) = (self.state.lock(), self.clock.now());
         let existing = queues.iter().filter(|key| state.queues.values().any(|known| known == *key));
         let queue_figures = existing.map(|key| (*key, state.queue_figures(*key, routes, pending, now))).collect();
         Ok(StoreFigures { now, queues: queue_figures, looked_at: queues.len(), database_bytes: None })
     }
 
     async fn list_queue_keys(&self) -> StoreResult<Vec<(QueueKey, QueueName)>> {
-        let mut keys: Vec<_> = self.state().queues.iter().map(|(name, key)| (*key, name.clone())).collect();
+        let mut keys: Vec<_> = self.state.lock().queues.iter().map(|(name, key)| (*key, name.clone())).collect();
         keys.sort_unstable();
         Ok(keys)
     }
 
     async fn explain(&self, queue: &QueueName, id: TaskId) -> StoreResult<Explanation> {
-        self.state().explain(queue, id, self.clock.now())
+        self.state.lock().explain(queue, id, self.clock.now())
     }
 
     async fn related_tasks(&self, queue: &QueueName, related: Related) -> StoreResult<RelatedTasks> {
-        let state = self.state();
+        let state = self.state.lock();
         Ok(state.related_tasks(state.queue(queue)?, &related))
     }
 
     async fn queue_settings(&self, queue: &QueueName) -> StoreResult<QueueSettings> {
-        let state = self.state();
+        let state = self.state.lock();
         Ok(state.settings(state.queue(queue)?))
     }
 
     async fn read_output(&self, queue: &QueueName, id: TaskId, offset: u64, most_bytes: usize) -> StoreResult<Output> {
-        let state = self.state();
+        let state = self.state.lock();
         let key = state.queue(queue)?;
         let row = state.tasks.values().find(|row| row.queue == key && row.task.id == id);
         let row = row.ok_or_else(|| Refusal::TaskNotFound { queue: queue.clone(), task_id: id })?;
@@ -161,7 +158,7 @@ impl Store for ModelStore {
     }
 
     async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> StoreResult<()> {
-        let state = self.state();
+        let state = self.state.lock();
         let key = state.queue(queue)?;
         let selected =
             |selection: TaskSelection| state.tasks_of(key).filter(move |(_, task)| selection.matches(&task.view()));
@@ -190,7 +187,7 @@ impl Store for ModelStore {
     }
 
     async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> StoreResult<()> {
-        let state = self.state();
+        let state = self.state.lock();
         let key = state.queue(queue)?;
         let (after, mut visitor) = read.begin(key)?;
         let rows = state.observations_of(key, read.filter.as_ref(), self.clock.now());
@@ -216,7 +213,7 @@ impl BulkSteps for ModelStore {
     type Snapshot = u64;
 
     async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> StoreResult<Planned<u64>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let queue = Queue { key: state.queue(&bulk.queue)?, name: &bulk.queue };
         let mut planner = Planner::new(queue.key, &bulk.update);
         let mut tx = ModelTransaction { state: &mut state, now: self.clock.now() };
@@ -234,7 +231,7 @@ impl BulkSteps for ModelStore {
 #[async_trait]
 impl FindTasks for ModelStore {
     async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>, most: usize) -> StoreResult<FoundTasks> {
-        let state = self.state();
+        let state = self.state.lock();
         let queue = state.queue(&act.queue)?;
         let mut collector = Collector::up_to(most);
         for (key, _) in state.tasks_of(queue).filter(|(_, task)| act.selects(&task.view())) {

@@ -6,10 +6,11 @@
 mod scheduler;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 pub use scheduler::{ActiveRead, CallerGuard, ReadScheduler, ScheduledRead, StopReason};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -136,7 +137,7 @@ impl<R: 'static> ThreadPool<R> {
 
     /// Runs work on an idle thread, or on a new one.
     fn run(&self, work: Work<R>, permit: OwnedSemaphorePermit) -> StoreResult<()> {
-        let mut state = self.inner.lock();
+        let mut state = self.inner.state.lock();
         if state.closed {
             return Err(StoreError::Unavailable);
         }
@@ -158,7 +159,7 @@ impl<R: 'static> ThreadPool<R> {
 
     /// Refuses new work. Idle threads end at once, the others after their work.
     fn stop(&self) {
-        let mut state = self.inner.lock();
+        let mut state = self.inner.state.lock();
         state.closed = true;
         for (_, thread) in state.idle.drain(..) {
             let _ = thread.send(None);
@@ -167,9 +168,9 @@ impl<R: 'static> ThreadPool<R> {
 
     /// Waits until every thread has ended, after `stop`.
     fn join(&self) {
-        let mut state = self.inner.lock();
+        let mut state = self.inner.state.lock();
         while state.threads > 0 {
-            state = self.inner.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.inner.ended.wait(&mut state);
         }
     }
 }
@@ -181,10 +182,6 @@ impl<R: 'static> Drop for ThreadPool<R> {
 }
 
 impl<R> PoolInner<R> {
-    fn lock(&self) -> MutexGuard<'_, PoolState<R>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run_thread(&self, first: WorkItem<R>) {
         let mut own = (self.make)();
         let (sender, receiver) = channel();
@@ -197,13 +194,13 @@ impl<R> PoolInner<R> {
             item = self.next(&sender, &receiver, permit);
         }
         drop(own);
-        self.lock().threads -= 1;
+        self.state.lock().threads -= 1;
         self.ended.notify_all();
     }
 
     fn next(&self, sender: &Sender<Next<R>>, receiver: &Receiver<Next<R>>, permit: OwnedSemaphorePermit) -> Next<R> {
         let id = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.closed {
                 return None;
             }
@@ -219,7 +216,7 @@ impl<R> PoolInner<R> {
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             // A thread that is no longer on the list is about to receive work.
             if let Some(index) = state.idle.iter().position(|(idle, _)| *idle == id)
                 && state.idle.len() > self.max_idle

@@ -2,10 +2,11 @@
 //! its deadline, and when it has used up its budget. Which read is next is decided in `slots.rs`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::StoreError;
@@ -65,7 +66,7 @@ impl ReadScheduler {
     /// Adds a read that must end within `timeout`. The guard stays with its caller, the read goes to its thread.
     pub fn add(self: &Arc<Self>, timeout: Duration) -> (CallerGuard, ScheduledRead) {
         let signals = Arc::new(ReadSignals::default());
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.last_id += 1;
         let id = state.last_id;
         signals.closed.store(state.closed, Ordering::Relaxed);
@@ -78,27 +79,25 @@ impl ReadScheduler {
 
     /// The number of reads that have not ended.
     pub fn count(&self) -> usize {
-        self.lock().reads.len()
+        self.state.lock().reads.len()
     }
 
     /// Stops all reads, including later ones.
     pub fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.closed = true;
         for signals in state.reads.values() {
             signals.closed.store(true, Ordering::Relaxed);
             signals.interrupted.notify_one();
         }
-        state.slots.waiting().for_each(|signals| signals.slot_wakeup.notify_one());
+        for signals in state.slots.waiting() {
+            signals.slot_wakeup.notify_one();
+        }
     }
 
     /// The time since the scheduler was created. A duration fits an atomic number, an instant does not.
     fn now(&self) -> Duration {
         self.started.elapsed()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ReadSchedule> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,7 +119,7 @@ impl Drop for CallerGuard {
         self.signals.caller_gone.store(true, Ordering::Relaxed);
         self.signals.interrupted.notify_one();
         // With the lock, the read either sees the flag before it waits, or is woken.
-        let _state = self.scheduler.lock();
+        let _state = self.scheduler.state.lock();
         self.signals.slot_wakeup.notify_one();
     }
 }
@@ -144,7 +143,7 @@ impl ScheduledRead {
 
 impl Drop for ScheduledRead {
     fn drop(&mut self) {
-        self.scheduler.lock().reads.remove(&self.id);
+        self.scheduler.state.lock().reads.remove(&self.id);
     }
 }
 
@@ -172,12 +171,12 @@ impl ActiveRead {
         if nanos(now) < self.slice_end.load(Ordering::Relaxed) && !self.is_interrupted() {
             return Ok(());
         }
-        let mut progress = self.progress();
+        let mut progress = self.progress.lock();
         self.account(&mut progress, now);
         if let Some(stopped) = self.must_stop(&progress, now) {
             return Err(self.stop(progress, stopped));
         }
-        let mut state = self.read.scheduler.lock();
+        let mut state = self.read.scheduler.state.lock();
         if progress.since.is_some() {
             if !state.slots.must_yield(progress.used) {
                 drop(state);
@@ -192,26 +191,26 @@ impl ActiveRead {
 
     /// Must be called before waiting for anything else.
     pub fn release_slot(&self) {
-        let mut progress = self.progress();
+        let mut progress = self.progress.lock();
         self.account(&mut progress, self.read.scheduler.now());
         self.leave_slot(&mut progress);
     }
 
     /// Waits for a slot, unless the read has one.
     pub fn acquire_slot(&self) -> Result<(), StopReason> {
-        let progress = self.progress();
+        let progress = self.progress.lock();
         if progress.since.is_some() {
             return Ok(());
         }
         if let Some(stopped) = self.must_stop(&progress, self.read.scheduler.now()) {
             return Err(self.stop(progress, stopped));
         }
-        self.wait(self.read.scheduler.lock(), progress)
+        self.wait(self.read.scheduler.state.lock(), progress)
     }
 
     /// Why the read was stopped, if it was.
     pub fn stopped(&self) -> Option<StopReason> {
-        self.progress().stopped
+        self.progress.lock().stopped
     }
 
     /// Waits until the caller has gone or the store is closed.
@@ -259,8 +258,7 @@ impl ActiveRead {
                     return Err(self.stop(progress, stopped));
                 }
                 let time_left = self.read.deadline.saturating_sub(now);
-                let woken = signals.slot_wakeup.wait_timeout(state, time_left).unwrap_or_else(PoisonError::into_inner);
-                state = woken.0;
+                signals.slot_wakeup.wait_for(&mut state, time_left);
             }
         }
         drop(state);
@@ -285,7 +283,7 @@ impl ActiveRead {
     fn leave_slot(&self, progress: &mut ReadProgress) {
         self.slice_end.store(0, Ordering::Relaxed);
         if progress.since.take().is_some() {
-            wake_next(self.read.scheduler.lock().slots.release());
+            wake_next(self.read.scheduler.state.lock().slots.release());
         }
     }
 
@@ -293,10 +291,6 @@ impl ActiveRead {
         progress.stopped = Some(stopped);
         self.leave_slot(&mut progress);
         stopped
-    }
-
-    fn progress(&self) -> MutexGuard<'_, ReadProgress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -99,7 +99,7 @@ fn a_read_that_computed_too_long_stops() {
     let scheduler = ReadScheduler::new(1);
     let (_caller, scheduled) = scheduler.add(LONG);
     let active = scheduled.begin().unwrap();
-    active.progress().used = BUDGET;
+    active.progress.lock().used = BUDGET;
     active.slice_end.store(0, Ordering::Relaxed);
     assert_eq!(active.yield_if_due(), Err(StopReason::OutOfTime));
     assert_eq!(active.stopped(), Some(StopReason::OutOfTime));

@@ -194,7 +194,7 @@ impl Attempts {
         self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         sleep_until(Instant::now() + Duration::from_millis(10)).await;
         self.now.fetch_sub(1, Ordering::SeqCst);
-        self.finished.lock().unwrap().push(n);
+        self.finished.lock().push(n);
     }
 }
 
@@ -237,7 +237,7 @@ async fn of_many_that_are_woken_together_some_go_on_at_a_time_and_all_in_order()
             assert!(follower.await.unwrap());
         }
         assert_eq!(attempts.most.load(Ordering::SeqCst), attempts::AT_A_TIME);
-        assert!(!in_order || attempts.finished.lock().unwrap().is_sorted());
+        assert!(!in_order || attempts.finished.lock().is_sorted());
     }
 }
 

@@ -2,15 +2,15 @@
 //! Supervisors are started for a run, then reused for the next one. A child of this process that is not a supervisor is a stray:
 //! a killed supervisor has left it, and it is killed. What a supervisor does is in `supervisor.rs`.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::sync::watch;
@@ -152,24 +152,16 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 /// Global, because children belong to the process. Locked while a supervisor is started, because it is a child before its pid is
 /// known.
-static REGISTRY: LazyLock<Mutex<SupervisorRegistry>> = LazyLock::new(Mutex::default);
+static REGISTRY: Mutex<SupervisorRegistry> = Mutex::new(SupervisorRegistry { pids: BTreeSet::new(), is_closed: false });
 
 /// The supervisors without a run. Never locked for long.
-static IDLE: LazyLock<Mutex<Vec<Supervisor>>> = LazyLock::new(Mutex::default);
+static IDLE: Mutex<Vec<Supervisor>> = Mutex::new(Vec::new());
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SupervisorRegistry {
-    pids: HashSet<i32>,
+    pids: BTreeSet<i32>,
     /// No supervisor may be started any more.
     is_closed: bool,
-}
-
-fn registry() -> MutexGuard<'static, SupervisorRegistry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn idle() -> MutexGuard<'static, Vec<Supervisor>> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A supervisor process. When this is dropped, it kills its run and exits.
@@ -182,14 +174,14 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     pub(crate) fn idle() -> Option<Self> {
-        idle().pop()
+        IDLE.lock().pop()
     }
 
     /// Blocks for some milliseconds.
     pub(crate) fn start() -> io::Result<Self> {
         let (socket, supervisor_socket) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
-        let mut registry = registry();
+        let mut registry = REGISTRY.lock();
         if registry.is_closed {
             return Err(io::Error::other("this worker is ending"));
         }
@@ -215,7 +207,7 @@ impl Supervisor {
     pub(crate) fn release(mut self, socket: tokio::net::UnixStream) {
         if let Ok(socket) = socket.into_std() {
             self.socket = Some(socket);
-            idle().push(self);
+            IDLE.lock().push(self);
         }
     }
 }
@@ -223,14 +215,14 @@ impl Supervisor {
 #[cfg(test)]
 impl Supervisor {
     pub(crate) fn put_back(self) {
-        idle().push(self);
+        IDLE.lock().push(self);
     }
 }
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
         // From now on it is a stray, and so are its descendants.
-        registry().pids.remove(&self.pid);
+        REGISTRY.lock().pids.remove(&self.pid);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(kill_all_strays());
         }
@@ -249,7 +241,7 @@ fn program() -> Command {
 
 /// No supervisor is started after this returns.
 pub(crate) fn close() {
-    registry().is_closed = true;
+    REGISTRY.lock().is_closed = true;
 }
 
 /// Kills strays until none is left, or the rest cannot be killed.
@@ -262,7 +254,7 @@ pub(crate) async fn kill_all_strays() {
 
 /// Kills and reaps the strays once. Returns whether there were any: their own children become strays and have to be killed next.
 pub(crate) fn kill_strays() -> bool {
-    let registry = registry();
+    let registry = REGISTRY.lock();
     let strays: Vec<i32> = proc::children().into_iter().filter(|pid| !registry.pids.contains(pid)).collect();
     for pid in &strays {
         proc::signal(*pid, Signal::KILL);

@@ -8,8 +8,9 @@ mod text;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -81,7 +82,7 @@ impl fmt::Debug for OutputFeed {
 
 impl Drop for OutputFeed {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         state.buffer.end();
         state.is_ended = true;
         drop(state);
@@ -110,12 +111,8 @@ impl SharedOutput {
         Arc::new(Self { state: Mutex::new(state), printed: Notify::new(), ended: Notify::new() })
     }
 
-    fn state(&self) -> MutexGuard<'_, OutputState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn print(&self, stream: Stream, bytes: &[u8]) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.is_ignored {
             state.buffer.push(stream, bytes);
             drop(state);
@@ -125,13 +122,13 @@ impl SharedOutput {
 
     /// Waits until there is something to send.
     async fn printed(&self) {
-        while self.state().buffer.len() == 0 {
+        while self.state.lock().buffer.len() == 0 {
             self.printed.notified().await;
         }
     }
 
     async fn ended(&self) {
-        while !self.state().is_ended {
+        while !self.state.lock().is_ended {
             self.ended.notified().await;
         }
     }

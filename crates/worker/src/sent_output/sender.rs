@@ -2,7 +2,7 @@
 //! its run for some seconds and keeps nobody waiting.
 
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use taskqueue_client::Error;
@@ -62,7 +62,7 @@ impl WorkerContext {
             text: OutputText::new(self.settings.send_output, self.settings.intervals.output_rewrite),
             reported,
         };
-        let mut senders = self.late_output.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut senders = self.late_output.senders.lock();
         while senders.try_join_next().is_some() {}
         senders.spawn(sender.run());
         (RunOutput(Some(Arc::new(OutputFeed(shared)))), end)
@@ -75,7 +75,7 @@ impl WorkerContext {
         let time = if is_killed { intervals.shutdown_timeout } else { intervals.output_at_exit };
         let deadline = Instant::now() + time;
         self.late_output.deadline.send_replace(Some(deadline));
-        let mut senders = std::mem::take(&mut *self.late_output.senders.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut senders = std::mem::take(&mut *self.late_output.senders.lock());
         // They end by themselves; the second is for a machine that is busy.
         let all = async { while senders.join_next().await.is_some() {} };
         drop(timeout_at(deadline + Duration::from_secs(1), all).await);
@@ -106,9 +106,9 @@ impl OutputSender {
         loop {
             self.wait_for_look(last_look).await;
             last_look = Some(Instant::now());
-            let is_ended = self.shared.state().is_ended;
+            let is_ended = self.shared.state.lock().is_ended;
             if is_ended && room.is_none() {
-                room = room_for_rest(&context.late_output.room, &mut self.shared.state().buffer);
+                room = room_for_rest(&context.late_output.room, &mut self.shared.state.lock().buffer);
                 if room.is_none() {
                     return SendingEnd::GivenUp;
                 }

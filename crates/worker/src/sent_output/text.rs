@@ -59,7 +59,7 @@ impl OutputText {
         self.lines.settle();
         while self.text.len() < OUTPUT_TEXT_BYTES && self.limit != SizeLimit::Reached {
             let taken = {
-                let mut state = shared.state();
+                let mut state = shared.state.lock();
                 // What comes behind a gap is another piece.
                 let is_before_gap = state.buffer.dropped() > 0 && !(self.text.is_empty() && self.lines.is_shown());
                 (!is_before_gap).then(|| (state.buffer.take_dropped(), state.buffer.take(STEP_BYTES), state.is_ended))
@@ -155,7 +155,7 @@ impl OutputText {
 
     /// Gives up. Returns how many bytes are missing.
     pub(super) fn give_up(&mut self, shared: &SharedOutput) -> u64 {
-        let mut state = shared.state();
+        let mut state = shared.state.lock();
         state.is_ignored = true;
         let waiting = state.buffer.take(usize::MAX).len() as u64 + state.buffer.take_dropped();
         drop(state);

@@ -1,9 +1,10 @@
 //! The processors and the memory that the processes of a run use, from /proc.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use taskqueue_client::WorkerId;
 
 use crate::identity::SlotIdentity;
@@ -33,20 +34,20 @@ pub(crate) struct RunGuard(RunProcesses);
 
 impl RunProcesses {
     pub(crate) fn begin(&self, supervisor: i32) -> RunGuard {
-        let mut present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut present = self.0.lock();
         *present = SlotRun { supervisor: Some(supervisor), count: present.count + 1 };
         RunGuard(self.clone())
     }
 
     pub(super) fn present(&self) -> Option<RunNumber> {
-        let SlotRun { supervisor, count } = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let SlotRun { supervisor, count } = *self.0.lock();
         supervisor.map(|supervisor| RunNumber { supervisor, count })
     }
 }
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).supervisor = None;
+        self.0.0.lock().supervisor = None;
     }
 }
 
@@ -134,17 +135,17 @@ pub(crate) struct MeasuredSlots(Mutex<Vec<(WorkerId, RunProcesses)>>);
 impl MeasuredSlots {
     pub(crate) fn add(&self, slot: &SlotIdentity) -> RunProcesses {
         let processes = RunProcesses::default();
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.0.lock();
         slots.push((slot.worker_id, processes.clone()));
         processes
     }
 
     pub(crate) fn remove(&self, slot: &SlotIdentity) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(id, _)| *id != slot.worker_id);
+        self.0.lock().retain(|(id, _)| *id != slot.worker_id);
     }
 
     pub(super) fn all(&self) -> Vec<(WorkerId, RunProcesses)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
