@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
+use percent_encoding::percent_decode_str;
 use taskqueue_core::ids::QueueName;
 
 /// The component that holds the queue in `/api/v2/queues/{queue}/...`, counted from the empty one before the first slash.
@@ -13,11 +14,7 @@ const MEMBER: usize = 6;
 
 /// Returns a component of the path, decoded; `None` when it is not UTF-8. A `+` is a plus sign.
 fn component(path: &str, index: usize) -> Option<Cow<'_, str>> {
-    let raw = path.split('/').nth(index).unwrap_or_default();
-    if !raw.contains('%') {
-        return Some(Cow::Borrowed(raw));
-    }
-    String::from_utf8(percent_decoded(raw)).ok().map(Cow::Owned)
+    percent_decode_str(path.split('/').nth(index).unwrap_or_default()).decode_utf8().ok()
 }
 
 /// Returns the component of a path that names a queue, which may be invalid; what is no UTF-8 fits no name.
@@ -33,25 +30,6 @@ pub(crate) fn queue_component(path: &str) -> Option<QueueName> {
 /// Returns the component of a path that names a task or a worker, decoded; `None` when it is not UTF-8.
 pub(crate) fn member_component(path: &str) -> Option<Cow<'_, str>> {
     component(path, MEMBER)
-}
-
-/// Resolves `%XX`; broken sequences stay as they are.
-pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let escaped = escaped_byte(rest);
-        out.push(escaped.unwrap_or(byte));
-        rest = if escaped.is_some() { &after[2..] } else { after };
-    }
-    out
-}
-
-/// Returns the byte of the `%XX` at the beginning of `text`.
-fn escaped_byte(text: &[u8]) -> Option<u8> {
-    let [b'%', high, low, ..] = text else { return None };
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    u8::try_from(digit(high)? << 4 | digit(low)?).ok()
 }
 
 /// Returns whether no route has this path: a component is empty, or holds an escaped slash. (The router would accept both.)
@@ -73,7 +51,7 @@ pub(crate) fn normalised_uri(uri: &Uri) -> Option<Uri> {
         plain.push_str(&rest[..at]);
         // A sequence that stays is passed over whole: nothing behind its `%` may become part of a new one.
         let escape = rest.get(at..at + 3).unwrap_or("%");
-        match escaped_byte(escape.as_bytes()).filter(|byte| is_unreserved(*byte)) {
+        match percent_decode_str(escape).next().filter(|byte| is_unreserved(*byte)) {
             Some(byte) => plain.push(byte.into()),
             None => plain.push_str(escape),
         }

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
 use taskqueue_api::ErrorCode;
 use taskqueue_api::body::{Invalid, RequestError};
 use taskqueue_core::activity::Unit;
@@ -17,7 +18,6 @@ use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
 use super::read_given_filter;
-use crate::path::percent_decoded;
 use crate::state::AppState;
 
 /// A query string that is being read.
@@ -273,8 +273,7 @@ fn decoded(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
         return Cow::Borrowed(text);
     }
-    let decoded = percent_decoded(&text.replace('+', " "));
-    Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
+    Cow::Owned(percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned())
 }
 
 #[cfg(test)]
