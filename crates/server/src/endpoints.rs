@@ -37,19 +37,11 @@ const ADMIN: Need = Need::Scope(Scope::Admin);
 const EVERYWHERE: Need = Need::Everywhere(Scope::Read);
 
 const OF_QUEUE: &[ErrorCode] = &[QueueNotFound, InvalidRequest];
-const OF_QUEUE_DELETION: &[ErrorCode] = &[QueueNotFound, QueueNotEmpty, QueueHasRunningTasks];
 const OF_QUEUE_BODY: &[ErrorCode] = &[QueueNotFound, InvalidRequest, JsonTooDeep];
 const OF_LIST: &[ErrorCode] = &[QueueNotFound, InvalidRequest, InvalidCursor, InvalidFilter, FilterTooLarge];
 const OF_TASK: &[ErrorCode] = &[QueueNotFound, TaskNotFound, InvalidRequest, InvalidTaskId];
-const OF_CREATION: &[ErrorCode] = &[QueueNotFound, TaskIdConflict];
-const OF_UPDATE: &[ErrorCode] = &[QueueNotFound, TaskNotFound, TaskRunning, UpdateConflict];
-const OF_DELETION: &[ErrorCode] = &[QueueNotFound, TaskRunning, InvalidRequest, InvalidTaskId];
 const OF_ACTION: &[ErrorCode] = &[QueueNotFound, TaskNotFound, TaskStateConflict, InvalidRequest, InvalidTaskId];
-const OF_BULK_UPDATE: &[ErrorCode] = &[QueueNotFound, UpdateConflict];
 const OF_BULK_ACTION: &[ErrorCode] = &[QueueNotFound, ExpectationFailed, InvalidFilter, FilterTooLarge, InvalidRequest];
-const OF_WORKER_REPORT: &[ErrorCode] = &[QueueNotFound, WorkerRouteConflict, InvalidRequest, JsonTooDeep];
-const OF_TELEMETRY: &[ErrorCode] = &[QueueNotFound, WorkerNotFound, InvalidRequest, JsonTooDeep];
-const OF_CLAIM: &[ErrorCode] = &[QueueNotFound, StaleRun, RunIdConflict, InvalidRequest, JsonTooDeep];
 const OF_RUN_DATA: &[ErrorCode] = &[
     QueueNotFound,
     TaskNotFound,
@@ -62,7 +54,6 @@ const OF_RUN_DATA: &[ErrorCode] = &[
 ];
 const OF_RUN_END: &[ErrorCode] =
     &[QueueNotFound, TaskNotFound, StaleRun, RunFinalized, InvalidRequest, InvalidTaskId, JsonTooDeep];
-const OF_OUTPUT: &[ErrorCode] = &[QueueNotFound, TaskNotFound, OutputNotFound, InvalidRequest, InvalidTaskId];
 const OF_NEW_OUTPUT: &[ErrorCode] =
     &[QueueNotFound, TaskNotFound, StaleRun, InvalidRequest, JsonTooDeep, InvalidTaskId];
 
@@ -78,18 +69,18 @@ const TABLE: &[(Method, &str, Need, &[ErrorCode])] = &[
     (Method::GET, paths::CAPABILITIES, AnyToken, &[]),
     // Queues
     (Method::PUT, paths::QUEUE, ADMIN, &[]),
-    (Method::DELETE, paths::QUEUE, ADMIN, OF_QUEUE_DELETION),
+    (Method::DELETE, paths::QUEUE, ADMIN, &[QueueNotFound, QueueNotEmpty, QueueHasRunningTasks]),
     (Method::GET, paths::QUEUES, READ, &[]),
     (Method::GET, paths::STATS, READ, OF_QUEUE),
     (Method::GET, paths::SETTINGS, READ, OF_QUEUE),
     (Method::PATCH, paths::SETTINGS, ADMIN, OF_QUEUE_BODY),
     // Tasks
-    (Method::PUT, paths::TASK, SUBMIT, OF_CREATION),
+    (Method::PUT, paths::TASK, SUBMIT, &[QueueNotFound, TaskIdConflict]),
     (Method::GET, paths::TASK, READ, OF_TASK),
-    (Method::PATCH, paths::TASK, SUBMIT, OF_UPDATE),
-    (Method::DELETE, paths::TASK, SUBMIT, OF_DELETION),
+    (Method::PATCH, paths::TASK, SUBMIT, &[QueueNotFound, TaskNotFound, TaskRunning, UpdateConflict]),
+    (Method::DELETE, paths::TASK, SUBMIT, &[QueueNotFound, TaskRunning, InvalidRequest, InvalidTaskId]),
     (Method::GET, paths::TASKS, READ, OF_LIST),
-    (Method::PATCH, paths::TASKS, SUBMIT, OF_BULK_UPDATE),
+    (Method::PATCH, paths::TASKS, SUBMIT, &[QueueNotFound, UpdateConflict]),
     (Method::GET, paths::TASK_COUNT, READ, OF_LIST),
     (Method::POST, paths::CANCEL, SUBMIT, OF_ACTION),
     (Method::POST, paths::REQUEUE, SUBMIT, OF_ACTION),
@@ -100,18 +91,18 @@ const TABLE: &[(Method, &str, Need, &[ErrorCode])] = &[
     // Worker observations
     (Method::GET, paths::WORKERS, READ, OF_LIST),
     (Method::GET, paths::WORKER_COUNT, READ, OF_LIST),
-    (Method::PUT, paths::WORKER, WORK, OF_WORKER_REPORT),
+    (Method::PUT, paths::WORKER, WORK, &[QueueNotFound, WorkerRouteConflict, InvalidRequest, JsonTooDeep]),
     (Method::DELETE, paths::WORKER, WORK, OF_QUEUE),
-    (Method::POST, paths::TELEMETRY, WORK, OF_TELEMETRY),
+    (Method::POST, paths::TELEMETRY, WORK, &[QueueNotFound, WorkerNotFound, InvalidRequest, JsonTooDeep]),
     // Worker protocol
-    (Method::POST, paths::CLAIM, WORK, OF_CLAIM),
+    (Method::POST, paths::CLAIM, WORK, &[QueueNotFound, StaleRun, RunIdConflict, InvalidRequest, JsonTooDeep]),
     (Method::POST, paths::HEARTBEAT, WORK, OF_RUN_DATA),
     (Method::POST, paths::PROGRESS, WORK, OF_RUN_DATA),
     (Method::POST, paths::COMPLETE, WORK, OF_RUN_DATA),
     (Method::POST, paths::FAIL, WORK, OF_RUN_END),
     (Method::POST, paths::UNCLAIM, WORK, OF_RUN_END),
     // Output
-    (Method::GET, paths::OUTPUT, READ, OF_OUTPUT),
+    (Method::GET, paths::OUTPUT, READ, &[QueueNotFound, TaskNotFound, OutputNotFound, InvalidRequest, InvalidTaskId]),
     (Method::POST, paths::OUTPUT, WORK, OF_NEW_OUTPUT),
     // Batches
     (Method::POST, paths::BATCH_CREATE, SUBMIT, OF_QUEUE),

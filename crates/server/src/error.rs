@@ -65,6 +65,11 @@ impl ApiError {
         Self { status, code, message: message.into(), details, header: header.map(Box::new) }
     }
 
+    /// Returns an error without details.
+    fn plain(code: ErrorCode, message: &'static str) -> Self {
+        Self::new(code, message, ObjectWriter::new())
+    }
+
     pub(crate) fn unauthorized(mistake: TokenMistake) -> Self {
         let message = match mistake {
             TokenMistake::Missing => "the token is missing; send the header Authorization: Bearer <token>",
@@ -73,7 +78,7 @@ impl ApiError {
             }
             TokenMistake::Wrong => "the token is wrong or has expired; ask whoever runs the server for one",
         };
-        Self::new(ErrorCode::Unauthorized, message, ObjectWriter::new())
+        Self::plain(ErrorCode::Unauthorized, message)
     }
 
     /// Refuses a request that a web page may have sent to a server without a token.
@@ -120,12 +125,12 @@ impl ApiError {
 
     /// Refuses a request because the server is about to end.
     pub(crate) fn stopping() -> Self {
-        Self::new(ErrorCode::ServerStopping, "this server is stopping; use another one", ObjectWriter::new())
+        Self::plain(ErrorCode::ServerStopping, "this server is stopping; use another one")
     }
 
     /// Refuses a request because the storage did not answer a check.
     pub(crate) fn not_ready() -> Self {
-        Self::new(ErrorCode::DatabaseUnavailable, "the storage does not work now; see the log", ObjectWriter::new())
+        Self::plain(ErrorCode::DatabaseUnavailable, "the storage does not work now; see the log")
     }
 
     pub(crate) fn unknown_path(path: &str) -> Self {
@@ -167,7 +172,7 @@ impl ApiError {
     /// Returns the error of a repeated claim in a batch whose task does not fit into the answer.
     pub(crate) fn no_room_for_claimed() -> Self {
         let message = "this run has a task that does not fit into the answer now; repeat its claim with fewer others";
-        Self::new(ErrorCode::DatabaseBusy, message, ObjectWriter::new())
+        Self::plain(ErrorCode::DatabaseBusy, message)
     }
 
     /// Appends it to the answer of a batch, as the error of one item; `ids` are what the item is known by.
@@ -197,14 +202,14 @@ impl IntoResponse for ApiError {
 
 impl From<NoRoom> for ApiError {
     fn from(NoRoom: NoRoom) -> Self {
-        Self::new(ErrorCode::DatabaseBusy, NO_ROOM, ObjectWriter::new())
+        Self::plain(ErrorCode::DatabaseBusy, NO_ROOM)
     }
 }
 
 impl From<InvalidHost> for ApiError {
     /// The `Host` header is not valid HTTP, so the status is not that of an invalid request.
     fn from(InvalidHost(message): InvalidHost) -> Self {
-        let error = Self::new(ErrorCode::InvalidRequest, message, ObjectWriter::new());
+        let error = Self::plain(ErrorCode::InvalidRequest, message);
         Self { status: StatusCode::BAD_REQUEST, ..error }
     }
 }
@@ -255,37 +260,33 @@ impl From<FilterError> for ApiError {
 impl From<InvalidCursor> for ApiError {
     fn from(InvalidCursor: InvalidCursor) -> Self {
         let message = "use next_cursor of the page before, with the same queue, selection and order; or start from the first page";
-        Self::new(ErrorCode::InvalidCursor, message, ObjectWriter::new())
+        Self::plain(ErrorCode::InvalidCursor, message)
     }
 }
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Refused(refusal) => refusal.into(),
-            StoreError::Busy => Self::new(
-                ErrorCode::DatabaseBusy,
-                "the storage is busy and nothing was done; try again a little later",
-                ObjectWriter::new(),
-            ),
-            StoreError::Unavailable => Self::new(
+        let (code, message) = match error {
+            StoreError::Refused(refusal) => return refusal.into(),
+            // `http_service.rs` adds the request id.
+            StoreError::Broken(_) => return Self::internal(""),
+            StoreError::Busy => {
+                (ErrorCode::DatabaseBusy, "the storage is busy and nothing was done; try again a little later")
+            }
+            StoreError::Unavailable => (
                 ErrorCode::DatabaseUnavailable,
                 "the storage does not work now and nothing was done; try again a little later",
-                ObjectWriter::new(),
             ),
-            // `http_service.rs` adds the request id.
-            StoreError::Broken(_) => Self::internal(""),
-            StoreError::PartlyDone => Self::new(
+            StoreError::PartlyDone => (
                 ErrorCode::DatabaseUnavailable,
                 "the storage failed: a part of this may be done, and the rest is not; repeat the request to do it",
-                ObjectWriter::new(),
             ),
-            StoreError::OutcomeUnknown => Self::new(
+            StoreError::OutcomeUnknown => (
                 ErrorCode::DatabaseUnavailable,
                 "the storage did not tell whether this was done: the outcome is not known; read before you repeat it",
-                ObjectWriter::new(),
             ),
-        }
+        };
+        Self::plain(code, message)
     }
 }
 
