@@ -15,7 +15,7 @@ use crate::memory_plan::{MemoryPlan, soft_limit};
 const CONNECTION_CAP: usize = 16_384;
 
 /// Requests that wait at once, unless there are few connections: one for each of 10,000 workers.
-pub(crate) const WAITING_CAP: usize = 10_000;
+const WAITING_CAP: usize = 10_000;
 
 /// File descriptors that connections do not use: the database files, the listener, logs and the runtime.
 const RESERVED_DESCRIPTORS: usize = 128;
@@ -30,12 +30,7 @@ pub struct Config {
     pub allowed_hosts: Vec<HostName>,
     /// Open connections. At the cap an idle one is closed for a new one; while none is idle, the new one waits.
     pub connection_cap: usize,
-    /// Requests that wait at once. At the cap a request is answered at once.
-    pub waiting_cap: usize,
-    /// The bytes of output that are kept of a task; 0 turns output off.
-    pub task_output_bytes: usize,
-    /// How long ended tasks are kept in new queues.
-    pub default_retention: Retention,
+    pub limits: Limits,
     /// How much of the dashboard there is.
     pub dashboard: Mode,
     /// How much memory requests and answers may take.
@@ -59,9 +54,7 @@ impl Config {
             tokens: None,
             allowed_hosts: Vec::new(),
             connection_cap,
-            waiting_cap: waiting_cap(connection_cap),
-            task_output_bytes: TASK_OUTPUT_BYTES,
-            default_retention: Retention::default(),
+            limits: Limits { waiting_cap: waiting_cap(connection_cap), ..Limits::default() },
             dashboard: Mode::default(),
             memory,
             timeouts: Timeouts::default(),
@@ -75,8 +68,26 @@ impl Config {
     #[must_use]
     pub fn with_tls(mut self) -> Self {
         self.connection_cap = self.connection_cap.min(self.memory.connections_with_tls());
-        self.waiting_cap = waiting_cap(self.connection_cap);
+        self.limits.waiting_cap = waiting_cap(self.connection_cap);
         self
+    }
+}
+
+/// How much a server does at once and keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Requests that wait at once. At the cap a request is answered at once.
+    pub waiting_cap: usize,
+    /// The bytes of output that are kept of a task; 0 turns output off.
+    pub task_output_bytes: usize,
+    /// How long ended tasks are kept in new queues.
+    pub default_retention: Retention,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let default_retention = Retention::default();
+        Self { waiting_cap: WAITING_CAP, task_output_bytes: TASK_OUTPUT_BYTES, default_retention }
     }
 }
 

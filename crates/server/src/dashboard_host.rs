@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use crate::extract::filter_turn;
 use crate::metrics::resident_bytes;
-use crate::pages::Pages;
 use crate::state::AppState;
 
 /// A server, as its dashboard sees it.
@@ -30,7 +29,7 @@ impl DashboardHost {
 #[async_trait]
 impl Host for DashboardHost {
     fn store(&self) -> &Arc<dyn Store> {
-        self.state.shared_store()
+        &self.state.store
     }
 
     fn features(&self) -> Vec<&'static str> {
@@ -38,24 +37,24 @@ impl Host for DashboardHost {
     }
 
     fn task_output_bytes(&self) -> usize {
-        self.state.task_output_bytes()
+        self.state.limits.task_output_bytes
     }
 
     fn default_retention(&self) -> Retention {
-        self.state.default_retention()
+        self.state.limits.default_retention
     }
 
     fn is_tls(&self) -> bool {
-        self.state.pages().is_some_and(Pages::is_tls)
+        self.state.pages.as_ref().is_some_and(|pages| pages.is_tls)
     }
 
     fn sign_in(&self, token: &str) -> Result<SessionCookie, SignInRefusal> {
-        let pages = self.state.pages().ok_or(SignInRefusal::Wrong)?;
-        pages.sign_in(self.state.gate(), token)
+        let pages = self.state.pages.as_ref().ok_or(SignInRefusal::Wrong)?;
+        pages.sign_in(&self.state.gate, token)
     }
 
     async fn reserve(&self, bytes: usize) -> Option<Held> {
-        let room = self.state.budgets().reserve_read(bytes).await.ok()?;
+        let room = self.state.budgets.reserve_read(bytes).await.ok()?;
         Some(Box::new(room))
     }
 
@@ -65,7 +64,7 @@ impl Host for DashboardHost {
     }
 
     fn figures(&self) -> HostFigures {
-        let metrics = self.state.metrics();
+        let metrics = &self.state.metrics;
         let (requests, failures) = metrics.requests.totals();
         HostFigures {
             version: env!("CARGO_PKG_VERSION"),
@@ -74,7 +73,7 @@ impl Host for DashboardHost {
             failures,
             connections: metrics.open_connections(),
             waiting: self.store().waiters().counts(),
-            waiting_limit: self.state.waiting_cap(),
+            waiting_limit: self.state.limits.waiting_cap,
             memory_bytes: resident_bytes(),
         }
     }

@@ -66,7 +66,7 @@ impl Call {
             }
             return Err(denied);
         }
-        let (body, reservation) = body::read(body, limit, expects_continue, &state.budgets().bodies).await?;
+        let (body, reservation) = body::read(body, limit, expects_continue, &state.budgets.bodies).await?;
         let disconnect = head.extensions.remove();
         Ok(Self { uri: head.uri, headers: head.headers, body, disconnect, token, reservation })
     }
@@ -76,7 +76,7 @@ impl Call {
         if !self.body.is_empty() && !is_json(&self.headers) {
             return Err(api_body::not_json::<B>().into());
         }
-        let _reservation = state.budgets().reserve_parsing(self.body.len()).await?;
+        let _reservation = state.budgets.reserve_parsing(self.body.len()).await?;
         Ok(api_body::decode(&self.body)?)
     }
 

@@ -83,14 +83,14 @@ impl HttpService {
             *request.uri_mut() = uri;
         }
         let mut record = RequestRecord::begin(self.log, &request);
-        let mut response = match self.inner.state.pages().filter(|_| pages::is_for_page(&request)) {
+        let mut response = match self.inner.state.pages.as_deref().filter(|_| pages::is_for_page(&request)) {
             Some(pages) => self.show_page(pages, request, &mut record, &id).await,
             None => self.answer(request, &mut record, &id).await,
         };
         response.headers_mut().extend(id.answer_header());
         let (status, note) = (response.status().as_u16(), response.extensions().get::<LogNote>());
         let code = if status < 400 { None } else { response.extensions().get::<ErrorCode>().copied() };
-        record.end(status, code, note.map(|LogNote(text)| text.as_str()), &id, &self.inner.state.metrics().requests);
+        record.end(status, code, note.map(|LogNote(text)| text.as_str()), &id, &self.inner.state.metrics.requests);
         // Pages have no code.
         if status == 503 && code.is_none_or(|code| code == ErrorCode::DatabaseBusy) {
             // Boxed: no other request pays for its room.
@@ -102,7 +102,7 @@ impl HttpService {
     /// Answers a program.
     async fn answer(&self, mut request: Request<Body>, record: &mut RequestRecord, id: &RequestId) -> Response {
         let is_api = request.uri().path().starts_with(API_PREFIX);
-        let caller = self.inner.state.gate().identify(request.headers());
+        let caller = self.inner.state.gate.identify(request.headers());
         let checked = caller.as_ref().map(drop).map_err(|mistake| *mistake);
         // Other paths need no token, and their answers do not carry the version.
         let authorised = if needs_token(request.uri().path()) { checked } else { Ok(()) };
@@ -139,7 +139,7 @@ impl HttpService {
         record: &mut RequestRecord,
         id: &RequestId,
     ) -> Response {
-        let gate = self.inner.state.gate();
+        let gate = &self.inner.state.gate;
         let session = pages.identify(gate, request.headers());
         let is_known = session.is_some();
         if let Some(Session { viewer, token }) = session {
@@ -167,7 +167,7 @@ impl HttpService {
     /// Makes the checks that come before all others.
     fn admit(&self, head: &Parts, authorised: Result<(), TokenMistake>) -> Result<(), ApiError> {
         let host = browser_check::host_field(head.version, &head.headers)?;
-        if self.inner.state.gate().is_open() {
+        if self.inner.state.gate.is_open() {
             return browser_check::check(&self.inner.hosts, host, head).map_err(ApiError::forbidden);
         }
         authorised.map_err(ApiError::unauthorized)
@@ -205,7 +205,7 @@ impl Handler for HttpService {
 
     fn refused(&self, status: u16, code: ErrorCode) {
         let record = RequestRecord::unread(self.log);
-        record.end(status, Some(code), None, &self.inner.request_ids.make(), &self.inner.state.metrics().requests);
+        record.end(status, Some(code), None, &self.inner.request_ids.make(), &self.inner.state.metrics.requests);
     }
 }
 

@@ -32,7 +32,7 @@ mod throttled_line;
 pub mod tls;
 mod waiting;
 
-pub use config::{Config, Timeouts};
+pub use config::{Config, Limits, Timeouts};
 pub use listener::{ListenAddress, ListenError, Listener};
 pub use run::{Listeners, answer_until, run};
 pub use taskqueue_dashboard::Mode as DashboardMode;

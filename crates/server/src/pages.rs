@@ -31,23 +31,15 @@ const SESSIONS_SENT: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Pages {
     sessions: Sessions,
-    mode: Mode,
-    is_tls: bool,
+    pub(crate) mode: Mode,
+    /// True if browsers reach this server with TLS.
+    pub(crate) is_tls: bool,
 }
 
 impl Pages {
     /// Returns the pages of a server; `None` if there are none.
     pub(crate) fn new(secret: InstallationSecret, mode: Mode, is_tls: bool) -> Option<Self> {
         (mode != Mode::Off).then(|| Self { sessions: Sessions::new(secret), mode, is_tls })
-    }
-
-    pub(crate) fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// Returns whether browsers reach this server with TLS.
-    pub(crate) fn is_tls(&self) -> bool {
-        self.is_tls
     }
 
     pub(crate) fn sign_in(&self, gate: &Gate, token: &str) -> Result<SessionCookie, SignInRefusal> {

@@ -26,7 +26,6 @@ use utoipa_axum::routes;
 use crate::dashboard_host::DashboardHost;
 use crate::endpoints::{self, API_PREFIX, needs_token};
 use crate::extract::{Call, discard_the_rest};
-use crate::pages::Pages;
 use crate::respond;
 use crate::routes::{self, HandlerResult, batches, discovery, lists, queues, runs, tasks};
 use crate::state::AppState;
@@ -95,7 +94,7 @@ pub(crate) fn router(state: AppState) -> Router {
 
 /// Returns the dashboard, if there is one. Its pages are not in the document: they are for people.
 fn pages(state: AppState) -> Router {
-    let mode = state.pages().map_or(Mode::Off, Pages::mode);
+    let mode = state.pages.as_ref().map_or(Mode::Off, |pages| pages.mode);
     // A form that is refused before it was read to its end: the browser shows the answer only if it could send all of it.
     taskqueue_dashboard::router(Arc::new(DashboardHost::new(state)), mode).layer(map_request(discard_the_rest))
 }

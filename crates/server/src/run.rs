@@ -28,7 +28,7 @@ use crate::listener::Listener;
 use crate::memory_budget::Budgets;
 use crate::metrics::MetricSources;
 use crate::request_log::RequestIds;
-use crate::state::{AppState, Limits};
+use crate::state::AppState;
 use crate::{background, memory_plan, respond};
 
 /// How long the store may take to close. With the time for requests under way and for saving activity it stays below the 10 s
@@ -70,18 +70,13 @@ pub async fn run(
     let metrics_connections = Connections::new(&metrics_config, Arc::clone(&budgets));
     let sources = MetricSources {
         connections: Arc::downgrade(&connections),
-        waiting_limit: config.waiting_cap,
+        waiting_limit: config.limits.waiting_cap,
         memory_limit_bytes: memory_plan::limit_of_this_process(),
         log_lines_lost: config.log_lines_lost,
         tls: listener.tls().cloned(),
     };
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
-    let limits = Limits {
-        waiting_cap: config.waiting_cap,
-        task_output_bytes: config.task_output_bytes,
-        default_retention: config.default_retention,
-    };
-    let mut state = AppState::with_sources(Arc::clone(&store), gate, budgets, limits, sources);
+    let mut state = AppState::with_sources(Arc::clone(&store), gate, budgets, config.limits, sources);
     if config.dashboard != Mode::Off {
         let secret = store.parts().secret.ok_or(StoreError::Unavailable)?;
         state = state.with_dashboard(secret, config.dashboard, listener.tls().is_some());
@@ -105,7 +100,7 @@ pub async fn run(
     };
     let told_to_stop = async {
         shutdown.await;
-        state.readiness().stop();
+        state.readiness.stop();
         if !config.stop_delay.is_zero() {
             let seconds = config.stop_delay.as_secs();
             info!("stopping in {seconds} s: until then only /readyz says so (--stop-delay); a second signal ends that");

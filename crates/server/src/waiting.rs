@@ -43,12 +43,13 @@ pub(crate) async fn claim(
     claim: Claim,
     preference: Option<WaitPreference>,
 ) -> Result<(Option<ClaimedTask>, Option<u32>), StoreError> {
-    let store = state.store();
-    let waiter =
-        preference.as_ref().and_then(|_| store.waiters().register(&claim.queue, &claim.route, state.waiting_cap()));
+    let store = &state.store;
+    let waiter = preference
+        .as_ref()
+        .and_then(|_| store.waiters().register(&claim.queue, &claim.route, state.limits.waiting_cap));
     let disconnect = preference.as_ref().and_then(|preference| preference.disconnect.clone());
     let try_claim = || async {
-        let reservation = state.budgets().reserve_task().await.map_err(|_| StoreError::Busy)?;
+        let reservation = state.budgets.reserve_task().await.map_err(|_| StoreError::Busy)?;
         // The reservation may have taken seconds, and no task is taken for a client that has left meanwhile.
         if disconnect.as_ref().is_some_and(Disconnect::has_occurred) {
             return Ok(None);
@@ -86,15 +87,16 @@ pub(crate) async fn claim_tasks(
     places: &Places<RunId>,
     preference: Option<WaitPreference>,
 ) -> Result<(ClaimedBatch, Option<u32>), StoreError> {
-    let (store, budgets, answer_bytes) = (state.store(), state.budgets(), places.most_bytes());
+    let (store, budgets, answer_bytes) = (&state.store, &state.budgets, places.most_bytes());
     let kept_bytes = runs_bytes(&claims.run_ids, &claims.workers) + places.memory_bytes();
     let kept = match preference {
         Some(_) if kept_bytes > SMALL_BODY_BYTES => budgets.try_reserve_waiting(kept_bytes).map(Some),
         _ => Some(None),
     };
     let preference = preference.filter(|_| kept.is_some());
-    let waiter =
-        preference.as_ref().and_then(|_| store.waiters().register(&claims.queue, &claims.route, state.waiting_cap()));
+    let waiter = preference
+        .as_ref()
+        .and_then(|_| store.waiters().register(&claims.queue, &claims.route, state.limits.waiting_cap));
     let disconnect = preference.as_ref().and_then(|preference| preference.disconnect.clone());
     let try_claim = || async {
         let wanted = claims.run_ids.len().saturating_mul(TASK_BYTES).min(PAGE_BYTES - answer_bytes);
@@ -127,9 +129,9 @@ pub(crate) async fn heartbeat(
     held: Option<Held>,
     preference: Option<WaitPreference>,
 ) -> Result<(Timestamp, Option<u32>), StoreError> {
-    let store = state.store();
+    let store = &state.store;
     // Before the renewal, so that no end of the run is missed after it.
-    let watcher = preference.as_ref().and_then(|_| store.waiters().watch(heartbeat.run_id, state.waiting_cap()));
+    let watcher = preference.as_ref().and_then(|_| store.waiters().watch(heartbeat.run_id, state.limits.waiting_cap));
     let (Some(preference), Some(watcher)) = (preference, watcher) else {
         return Ok((store.write_holding(heartbeat, held).await?, None));
     };
@@ -159,10 +161,10 @@ pub(crate) async fn output(
     offset: u64,
     preference: Option<WaitPreference>,
 ) -> Result<(ReadOutput, Option<u32>), StoreError> {
-    let (store, most_bytes) = (state.store(), state.task_output_bytes());
+    let (store, most_bytes) = (&state.store, state.limits.task_output_bytes);
     // What there is to wait for is a small answer, so nothing is reserved while it is waited.
     let read = async || {
-        let room = state.budgets().reserve_output(most_bytes).await.map_err(|_| StoreError::Busy)?;
+        let room = state.budgets.reserve_output(most_bytes).await.map_err(|_| StoreError::Busy)?;
         let output = store.read_output(&queue, id, offset, most_bytes).await?;
         let reservation = Some(room.answer).filter(|_| !output.text.is_empty());
         Ok::<_, StoreError>(ReadOutput { output, reservation })
@@ -182,7 +184,7 @@ pub(crate) async fn output(
     if has_news(&first.output, run_id) {
         return Ok((first, Some(wait.seconds)));
     }
-    let watcher = store.waiters().watch_output(run_id, state.waiting_cap());
+    let watcher = store.waiters().watch_output(run_id, state.limits.waiting_cap);
     let Some(watcher) = watcher else { return Ok((first, None)) };
     // From here on nothing is missed, so this begins with another read.
     let attempt = || async {
@@ -247,7 +249,7 @@ impl WaitTime {
 
     /// Returns the wait that the answer names when it came to nothing; `None` if it was cut short.
     fn applied(&self, state: &AppState) -> Option<u32> {
-        let cut_short = self.has_disconnected || state.store().waiters().is_closed();
+        let cut_short = self.has_disconnected || state.store.waiters().is_closed();
         (!cut_short).then_some(self.seconds)
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::settings::Retention;
 use taskqueue_server::auth::{SharedTokens, Token};
-use taskqueue_server::{Config, DashboardMode, ListenAddress, ListenError, Listener, Listeners, answer_until};
+use taskqueue_server::{Config, DashboardMode, Limits, ListenAddress, ListenError, Listener, Listeners, answer_until};
 use taskqueue_store::command::CreateQueue;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::select;
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let greeting = greeting(&listeners.api, config.dashboard, client_command, has_token, args.queues.first());
     let base_url = listeners.api.base_url();
     for queue in args.queues {
-        let create = CreateQueue { queue, retention: config.default_retention };
+        let create = CreateQueue { queue, retention: config.limits.default_retention };
         store.write(create).await.map_err(refused)?;
     }
     if let Some(pause) = notify.watchdog_interval() {
@@ -80,21 +80,26 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
 
 fn config(args: &ServeArgs, token: Option<Token>, tokens: Option<SharedTokens>, listener: &Listener) -> Config {
     let (defaults, kept_seconds) = (Config::new(token), args.default_retention.map(|time| time.as_secs()));
-    Config {
-        allowed_hosts: args.allowed_hosts.clone(),
-        dashboard: args.dashboard.into(),
+    let defaults = if listener.tls().is_some() { defaults.with_tls() } else { defaults };
+    let limits = Limits {
         default_retention: Retention {
             succeeded_seconds: kept_seconds,
             failed_seconds: kept_seconds,
             cancelled_seconds: kept_seconds,
         },
+        // From 0 to 16 MiB.
+        task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or_default(),
+        ..defaults.limits
+    };
+    Config {
+        allowed_hosts: args.allowed_hosts.clone(),
+        dashboard: args.dashboard.into(),
+        limits,
         log_requests: args.log_requests,
         log_lines_lost: Some(logging::lost_lines),
         stop_delay: args.stop_delay,
-        // From 0 to 16 MiB.
-        task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or_default(),
         tokens,
-        ..if listener.tls().is_some() { defaults.with_tls() } else { defaults }
+        ..defaults
     }
 }
 

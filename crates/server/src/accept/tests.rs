@@ -10,6 +10,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::config::Limits;
 use crate::error::HOLD_BUSY;
 use crate::memory_budget::Budget;
 use crate::memory_plan::MemoryPlan;
@@ -41,7 +42,7 @@ where
 }
 
 fn config(connection_cap: usize, timeouts: Timeouts) -> Config {
-    Config { connection_cap, waiting_cap: 8, timeouts, ..Config::new(None) }
+    Config { connection_cap, limits: Limits { waiting_cap: 8, ..Limits::default() }, timeouts, ..Config::new(None) }
 }
 
 /// Answers with the path of the request.

@@ -40,7 +40,7 @@ impl BatchCall {
         if !body.is_empty() && !is_json(headers) {
             return Err(B::not_json().into());
         }
-        let parsing = state.budgets().reserve_parsing(body.len()).await?;
+        let parsing = state.budgets.reserve_parsing(body.len()).await?;
         // The work has its memory even if nobody waits for it any more.
         let held = reservation.take();
         let (understood, held) = away_from_async(state, body.len(), move || {
@@ -51,7 +51,7 @@ impl BatchCall {
         .await;
         *reservation = held;
         let understood = understood?;
-        state.budgets().bodies.resize(reservation, weigh(&understood)).await?;
+        state.budgets.bodies.resize(reservation, weigh(&understood)).await?;
         Ok(understood)
     }
 }
@@ -62,7 +62,7 @@ pub(crate) async fn away_from_async<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    if bytes <= INLINE_BYTES { work() } else { in_turn(state.budgets().turn().await, work).await }
+    if bytes <= INLINE_BYTES { work() } else { in_turn(state.budgets.turn().await, work).await }
 }
 
 /// Does work on a thread that serves no requests; no more of it at a time than there are turns.
@@ -194,7 +194,7 @@ pub(crate) async fn read_given_filter<P: Send + 'static>(
 
 /// Returns the turn in which a filter of so many bytes is read, on a thread that serves no requests; `None` if it is read where it is.
 pub(crate) async fn filter_turn(state: &AppState, bytes: usize) -> Option<OwnedSemaphorePermit> {
-    if bytes <= INLINE_FILTER_BYTES { None } else { state.budgets().turn().await }
+    if bytes <= INLINE_FILTER_BYTES { None } else { state.budgets.turn().await }
 }
 
 #[cfg(test)]
@@ -291,7 +291,7 @@ mod tests {
         let with = |filter: &str| [endpoints(filter), pages(filter, &form_token)].concat();
         let mut turns = Vec::new();
         for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
-            turns.push(state.budgets().turn().await);
+            turns.push(state.budgets.turn().await);
         }
         let long = format!("id=='x'{}", "or%20id=='x'".repeat(600));
         let mut waiting = Vec::new();

@@ -33,8 +33,8 @@ use crate::{prefer, respond};
 pub(crate) async fn create_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
     let (places, tasks) = call.body(&state, sort_creations, creations_bytes).await?;
     let queue = call.0.queue()?;
-    let reservation = state.budgets().answers.reserve(places.most_bytes()).await?;
-    let answers = write_items(state.store(), CreateTasks { queue, tasks: tasks.into() }, call.0.into_held()).await?;
+    let reservation = state.budgets.answers.reserve(places.most_bytes()).await?;
+    let answers = write_items(&*state.store, CreateTasks { queue, tasks: tasks.into() }, call.0.into_held()).await?;
     let body = places.answer(answers, |out, id, created| match created {
         Ok(created) => CreatedTasks::write(out, id, created),
         Err(refusal) => ApiError::from(refusal).write_item(out, &[("id", id.as_str())]),
@@ -158,8 +158,8 @@ fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker, workers: said 
 pub(crate) async fn report_runs(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
     let (places, reports) = call.body(&state, sort_reports, reports_bytes).await?;
     let queue = call.0.queue()?;
-    let reservation = state.budgets().answers.reserve(places.most_bytes()).await?;
-    let answers = write_items(state.store(), ReportRuns { queue, reports: reports.into() }, call.0.into_held()).await?;
+    let reservation = state.budgets.answers.reserve(places.most_bytes()).await?;
+    let answers = write_items(&*state.store, ReportRuns { queue, reports: reports.into() }, call.0.into_held()).await?;
     let body = places.answer(answers, |out, (task_id, run_id), done| match done {
         Ok(lease_expires_at) => ReportedRuns::write(out, task_id, run_id, lease_expires_at),
         Err(refusal) => {

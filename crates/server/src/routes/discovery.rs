@@ -27,7 +27,7 @@ use crate::state::AppState;
     ),
 )]
 pub(crate) async fn health(State(state): State<AppState>, _: Call) -> Response {
-    match state.store().check().await {
+    match state.store.check().await {
         Ok(risks) => {
             let mut response = respond::json(StatusCode::OK, Healthy::JSON);
             if !risks.is_empty() {
@@ -45,7 +45,7 @@ pub(crate) async fn health(State(state): State<AppState>, _: Call) -> Response {
     responses((status = 200, description = "The names of the extensions, sorted.", body = Capabilities)),
 )]
 pub(crate) async fn capabilities(State(state): State<AppState>, _: Call) -> HandlerResult {
-    let turned_off: &[&str] = if state.task_output_bytes() == 0 { &[OUTPUT] } else { &[] };
+    let turned_off: &[&str] = if state.limits.task_output_bytes == 0 { &[OUTPUT] } else { &[] };
     Ok(respond::written(|out| Capabilities::write(out, turned_off)))
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn livez(_: Call) -> HandlerResult {
     ),
 )]
 pub(crate) async fn readyz(State(state): State<AppState>, _: Call) -> HandlerResult {
-    match state.readiness().check(state.store()).await {
+    match state.readiness.check(&*state.store).await {
         ReadyState::Yes => Ok(respond::json(StatusCode::OK, Probe::JSON)),
         ReadyState::StorageFails => Err(ApiError::not_ready()),
         ReadyState::Stopping => Err(ApiError::stopping()),
@@ -86,9 +86,8 @@ pub(crate) async fn readyz(State(state): State<AppState>, _: Call) -> HandlerRes
 )]
 pub(crate) async fn metrics(State(state): State<AppState>, call: Call) -> HandlerResult {
     let format = TextFormat::asked_for(call.headers());
-    let mut response = Response::new(
-        state.metrics().scrape(state.shared_store(), state.readiness(), state.budgets(), format).await?.into(),
-    );
+    let mut response =
+        Response::new(state.metrics.scrape(&state.store, &state.readiness, &state.budgets, format).await?.into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     headers.insert(VARY, HeaderValue::from(ACCEPT));

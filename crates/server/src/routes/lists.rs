@@ -47,10 +47,10 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Han
     let selection = cursor_first(cursor.as_deref(), selectors.selection(&state).await)?;
     let binding = selection.binding(Resource::TaskList, &queue, &order.shape());
     let after = position(&binding, cursor.as_deref())?;
-    let room = state.budgets().reserve_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
+    let room = state.budgets.reserve_page((usize::from(limit) * TASK_BYTES).min(PAGE_BYTES) + FRAME_BYTES).await?;
     let max_bytes = room.answer.bytes().saturating_sub(FRAME_BYTES);
     let query = TaskQuery { selection, order, limit, after, max_bytes };
-    let WrittenTasks { mut bytes, next } = state.store().list_tasks(&queue, query, Arc::new(TaskPage::append)).await?;
+    let WrittenTasks { mut bytes, next } = state.store.list_tasks(&queue, query, Arc::new(TaskPage::append)).await?;
     TaskPage::end(&mut bytes, next.map(|next| binding.encode(&next)).as_deref());
     Ok(respond::read(room, bytes))
 }
@@ -67,9 +67,9 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> H
     let filter = cursor_first(cursor.as_deref(), filter)?;
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, &queue, "");
     let after = position(&binding, cursor.as_deref())?;
-    let room = state.budgets().reserve_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
+    let room = state.budgets.reserve_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
     let limit = observations_within(room.answer.bytes()).min(limit);
-    let page = state.store().list_workers(&queue, ObservationQuery { filter, limit, after }).await?;
+    let page = state.store.list_workers(&queue, ObservationQuery { filter, limit, after }).await?;
     let next = page.next.map(|next| binding.encode(&next));
     let documents: usize = page.items.iter().map(document_bytes).sum();
     let mut body = Vec::with_capacity(FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + documents);
@@ -111,15 +111,15 @@ pub(crate) async fn count_tasks(State(state): State<AppState>, call: Call) -> Ha
     let queue = call.queue()?;
     let selection = selectors.selection(&state).await?;
     let Some(grouping) = grouping else {
-        let count = state.store().count_tasks(&queue, selection).await?;
+        let count = state.store.count_tasks(&queue, selection).await?;
         return Ok(respond::written(|out| Count { count }.write(out)));
     };
     let binding = selection.binding(Resource::TaskGroups, &queue, &grouping.shape);
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| TaskDimension::as_str(*dimension)).collect();
     let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
     let query = GroupQuery { selection, dimensions: grouping.dimensions, limit: grouping.limit, after };
-    let room = state.budgets().reserve_page(groups_bytes(query.limit)).await?;
-    let page = state.store().group_tasks(&queue, query).await?;
+    let room = state.budgets.reserve_page(groups_bytes(query.limit)).await?;
+    let page = state.store.group_tasks(&queue, query).await?;
     Ok(grouped(&binding, &words, &page, room))
 }
 
@@ -133,15 +133,15 @@ pub(crate) async fn count_workers(State(state): State<AppState>, call: Call) -> 
     let queue = call.queue()?;
     let filter = read_given_filter(&state, filter, ObservationFilter::parse).await?;
     let Some(grouping) = grouping else {
-        let count = state.store().count_workers(&queue, filter).await?;
+        let count = state.store.count_workers(&queue, filter).await?;
         return Ok(respond::written(|out| Count { count }.write(out)));
     };
     let binding = observation_binding(filter.as_ref(), Resource::WorkerGroups, &queue, &grouping.shape);
     let words: Vec<&str> = grouping.dimensions.iter().map(|dimension| WorkerDimension::as_str(*dimension)).collect();
     let after = grouping.cursor.map(|cursor| binding.decode(&cursor));
     let query = GroupQuery { selection: filter, dimensions: grouping.dimensions, limit: grouping.limit, after };
-    let room = state.budgets().reserve_page(groups_bytes(query.limit)).await?;
-    let page = state.store().group_workers(&queue, query).await?;
+    let room = state.budgets.reserve_page(groups_bytes(query.limit)).await?;
+    let page = state.store.group_workers(&queue, query).await?;
     Ok(grouped(&binding, &words, &page, room))
 }
 

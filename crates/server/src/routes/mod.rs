@@ -25,14 +25,14 @@ pub(crate) type HandlerResult = Result<Response, ApiError>;
 
 /// Executes a command that answers with a task. Memory for the answer is reserved first: what is done must be answered.
 async fn task_answer(state: &AppState, call: Call, command: impl Command<Answer = Box<Task>>) -> HandlerResult {
-    let reservation = state.budgets().reserve_task().await?;
-    let task = state.store().write_holding(command, call.into_held()).await?;
+    let reservation = state.budgets.reserve_task().await?;
+    let task = state.store.write_holding(command, call.into_held()).await?;
     Ok(respond::task(StatusCode::OK, &task, reservation))
 }
 
 /// Executes a command that answers nothing.
 async fn empty_answer(state: &AppState, call: Call, command: impl Command<Answer = ()>) -> HandlerResult {
-    state.store().write_holding(command, call.into_held()).await?;
+    state.store.write_holding(command, call.into_held()).await?;
     Ok(respond::no_content())
 }
 

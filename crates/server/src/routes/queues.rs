@@ -34,8 +34,8 @@ const QUEUE_BYTES: usize = 32;
 )]
 pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> HandlerResult {
     let queue = call.queue()?;
-    let create = CreateQueue { queue: queue.clone(), retention: state.default_retention() };
-    let created = state.store().write(create).await?;
+    let create = CreateQueue { queue: queue.clone(), retention: state.limits.default_retention };
+    let created = state.store.write(create).await?;
     let mut response = respond::written(|out| Queue::write(out, &queue));
     if created {
         *response.status_mut() = StatusCode::CREATED;
@@ -49,12 +49,12 @@ pub(crate) async fn create_queue(State(state): State<AppState>, call: Call) -> H
     responses((status = 200, description = "These queues, sorted by name.", body = Vec<Queue>)),
 )]
 pub(crate) async fn list_queues(State(state): State<AppState>, call: Call) -> HandlerResult {
-    let mut reservation = state.budgets().reserve_queue_list().await?;
-    let mut queues = state.store().list_queues().await?;
+    let mut reservation = state.budgets.reserve_queue_list().await?;
+    let mut queues = state.store.list_queues().await?;
     queues.retain(|queue| call.sees(queue));
     let bytes = queues.iter().map(|queue| QUEUE_BYTES + queue.as_str().len()).sum();
     // The names and their JSON.
-    state.budgets().grow_queue_list(&mut reservation, 2 * bytes).await?;
+    state.budgets.grow_queue_list(&mut reservation, 2 * bytes).await?;
     let mut body = Vec::with_capacity(bytes);
     Queue::write_all(&mut body, &queues);
     Ok(respond::large(reservation, body))
@@ -86,8 +86,8 @@ pub(crate) async fn delete_queue(State(state): State<AppState>, call: Call) -> H
 )]
 pub(crate) async fn get_settings(State(state): State<AppState>, call: Call) -> HandlerResult {
     let queue = call.queue()?;
-    let reservation = state.budgets().reserve_task().await?;
-    let settings = state.store().queue_settings(&queue).await?;
+    let reservation = state.budgets.reserve_task().await?;
+    let settings = state.store.queue_settings(&queue).await?;
     Ok(settings_answer(&settings, reservation))
 }
 
@@ -100,8 +100,8 @@ pub(crate) async fn change_settings(State(state): State<AppState>, call: Call) -
     let patch: SettingsPatch = call.body(&state).await?;
     let queue = call.queue()?;
     // What is done must be answered.
-    let reservation = state.budgets().reserve_task().await?;
-    let settings = state.store().write_holding(ChangeSettings { queue, patch }, call.into_held()).await?;
+    let reservation = state.budgets.reserve_task().await?;
+    let settings = state.store.write_holding(ChangeSettings { queue, patch }, call.into_held()).await?;
     Ok(settings_answer(&settings, reservation))
 }
 
@@ -119,11 +119,11 @@ fn settings_answer(settings: &QueueSettings, reservation: Reservation) -> Respon
 pub(crate) async fn queue_stats(State(state): State<AppState>, call: Call) -> HandlerResult {
     let series = call.query().stats()?;
     let queue = call.queue()?;
-    let room = state.budgets().reserve_stats().await?;
+    let room = state.budgets.reserve_stats().await?;
     let (mut body, routes) = (Vec::new(), RouteSelection::first(STATS_ROUTES));
     match series {
-        None => Stats::of(&state.store().queue_stats(&queue, &routes).await?).write(&mut body),
-        Some(selection) => Series::of(&state.store().activity_series(&queue, selection).await?).write(&mut body),
+        None => Stats::of(&state.store.queue_stats(&queue, &routes).await?).write(&mut body),
+        Some(selection) => Series::of(&state.store.activity_series(&queue, selection).await?).write(&mut body),
     }
     Ok(respond::read(room, body))
 }

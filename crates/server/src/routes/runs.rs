@@ -120,7 +120,7 @@ pub(crate) async fn unclaim_task(State(state): State<AppState>, call: Call) -> H
 pub(crate) async fn add_output(State(state): State<AppState>, call: Call) -> HandlerResult {
     let OutputRequest { run_id, offset, text } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    let most_bytes = state.task_output_bytes();
+    let most_bytes = state.limits.task_output_bytes;
     empty_answer(&state, call, AddOutput { queue, id, run_id, offset, text, most_bytes }).await
 }
 

@@ -49,9 +49,9 @@ const EXPLANATION_BYTES: usize = 512;
 pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let Creation { definition, not_before } = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    let reservation = state.budgets().reserve_task().await?;
+    let reservation = state.budgets.reserve_task().await?;
     let create = CreateTask { queue, id, new: Box::new(NewTask::new(definition, not_before)) };
-    let CreatedTask { created, task } = state.store().write_holding(create, call.into_held()).await?;
+    let CreatedTask { created, task } = state.store.write_holding(create, call.into_held()).await?;
     let answer = respond::task(if created { StatusCode::CREATED } else { StatusCode::OK }, &task, reservation);
     Ok(warned(&state, &task, answer).await)
 }
@@ -60,7 +60,7 @@ pub(crate) async fn create_task(State(state): State<AppState>, call: Call) -> Ha
 async fn warned(state: &AppState, task: &task::Task, mut answer: Response) -> Response {
     let dependencies = task.definition.scheduling.dependencies.as_slice();
     let is_waiting = task.lifecycle.status == Status::Pending && !dependencies.is_empty();
-    if is_waiting && find_cycle(state.store(), &task.queue, task.id, dependencies, TIME_LIMIT).await.is_some() {
+    if is_waiting && find_cycle(&*state.store, &task.queue, task.id, dependencies, TIME_LIMIT).await.is_some() {
         let warning = HeaderValue::from_static(DEPENDENCY_CYCLE);
         answer.headers_mut().insert(HeaderName::from_static(WARNINGS), warning);
     }
@@ -74,8 +74,8 @@ async fn warned(state: &AppState, task: &task::Task, mut answer: Response) -> Re
 )]
 pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
-    let reservation = state.budgets().reserve_task().await?;
-    let task = state.store().get_task(&queue, id).await?;
+    let reservation = state.budgets.reserve_task().await?;
+    let task = state.store.get_task(&queue, id).await?;
     Ok(respond::task(StatusCode::OK, &task, reservation))
 }
 
@@ -87,8 +87,8 @@ pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> Handl
 pub(crate) async fn explain_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
     // A task with many routes has a long explanation, and never a longer one than a task may be.
-    let reservation = state.budgets().reserve_task().await?;
-    let explanation = explain(state.store(), &queue, id, TIME_LIMIT).await?;
+    let reservation = state.budgets.reserve_task().await?;
+    let explanation = explain(&*state.store, &queue, id, TIME_LIMIT).await?;
     let mut body = Vec::with_capacity(EXPLANATION_BYTES);
     write_explanation(&mut body, &explanation);
     Ok(respond::large(reservation, body))
@@ -109,10 +109,10 @@ pub(crate) async fn explain_task(State(state): State<AppState>, call: Call) -> H
 pub(crate) async fn update_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let update: Update = call.body(&state).await?;
     let (queue, id) = call.task()?;
-    let reservation = state.budgets().reserve_task().await?;
+    let reservation = state.budgets.reserve_task().await?;
     let changes_dependencies = update.dependencies.is_some();
     let update = UpdateTask { queue, id, update: Box::new(update) };
-    let task = state.store().write_holding(update, call.into_held()).await?;
+    let task = state.store.write_holding(update, call.into_held()).await?;
     let answer = respond::task(StatusCode::OK, &task, reservation);
     Ok(if changes_dependencies { warned(&state, &task, answer).await } else { answer })
 }

@@ -1,9 +1,9 @@
 //! How much memory unread answers may hold. How a connection frees it is tested with the accept loop.
 
 use axum::response::Response;
+use taskqueue_server::Limits;
 use taskqueue_server::memory_budget::Budgets;
 use taskqueue_server::memory_plan::MemoryPlan;
-use taskqueue_server::state::Limits;
 
 use crate::support::*;
 

@@ -9,7 +9,7 @@ use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::settings::Retention;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
-use taskqueue_server::{Config, Listener, run};
+use taskqueue_server::{Config, Limits, Listener, run};
 use taskqueue_store::clock::ManualClock;
 use taskqueue_store::command::{AddOutput, CreateQueue, CreateTask};
 use taskqueue_store::conformance::model::ModelStore;
@@ -66,7 +66,7 @@ pub(crate) fn task_id(n: usize) -> TaskId {
 }
 
 pub(crate) async fn serve(waiting_cap: usize) -> Served {
-    serve_with(Config { waiting_cap, ..Config::new(None) }).await
+    serve_with(Config { limits: Limits { waiting_cap, ..Limits::default() }, ..Config::new(None) }).await
 }
 
 pub(crate) async fn serve_with(config: Config) -> Served {
