@@ -86,6 +86,10 @@ impl Counts {
         Event::ALL.into_iter().for_each(|event| self.add(event, other.of(event)));
     }
 
+    fn since(&self, earlier: &Self) -> Self {
+        Self(Event::ALL.map(|event| self.of(event).saturating_sub(earlier.of(event))))
+    }
+
     /// The counts of a part of the time, `numerator / denominator` of it, rounded.
     pub(crate) fn share(&self, numerator: u64, denominator: u64) -> Self {
         let part = |count: u64| {
@@ -119,6 +123,12 @@ impl Activity {
         self.counts.merge(&other.counts);
         self.waits.merge(&other.waits);
         self.runs.merge(&other.runs);
+    }
+
+    /// Returns what was added since it was `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let (waits, runs) = (self.waits.since(&earlier.waits), self.runs.since(&earlier.runs));
+        Self { counts: self.counts.since(&earlier.counts), waits, runs }
     }
 }
 

@@ -1,6 +1,8 @@
 //! How long things took, as counts in fixed logarithmic buckets: small to keep, and any number of them can be added up. What is
 //! measured is in `activity.rs`.
 
+use std::collections::BTreeMap;
+
 /// The upper bound of the first bucket.
 const FIRST_BOUND_MICROS: u64 = 1_000;
 /// Two buckets for each doubling, from a millisecond to 24 days; the last one has no upper bound.
@@ -57,6 +59,16 @@ impl Durations {
             self.count(*bucket, *count);
         }
         self.sum_micros = self.sum_micros.saturating_add(other.sum_micros);
+    }
+
+    /// Returns the durations that were added since these were `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let before: BTreeMap<u8, u64> = earlier.buckets.iter().copied().collect();
+        let added = |(bucket, count): &(u8, u64)| {
+            (*bucket, count.saturating_sub(before.get(bucket).copied().unwrap_or_default()))
+        };
+        let buckets = self.buckets.iter().map(added).filter(|(_, count)| *count > 0).collect();
+        Self { buckets, sum_micros: self.sum_micros.saturating_sub(earlier.sum_micros) }
     }
 
     fn count(&mut self, bucket: u8, by: u64) {
@@ -126,6 +138,13 @@ mod tests {
         assert_eq!(BOUNDS_MICROS[..5], [1_000, 1_414, 2_000, 2_828, 4_000]);
         assert_eq!(BOUNDS_MICROS[62], 1_000 << 31);
         assert!(BOUNDS_MICROS.is_sorted_by(|before, after| before < after));
+    }
+
+    #[test]
+    fn what_was_added_since_is_what_makes_the_later_durations_of_the_earlier_ones() {
+        let (earlier, later) = (durations(&[500, 2_000]), durations(&[500, 2_000, 2_000, 90_000]));
+        assert_eq!(later.since(&earlier), durations(&[2_000, 90_000]));
+        assert_eq!(later.since(&later), Durations::default());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use taskqueue_core::activity::{Activity, Event};
+use taskqueue_core::activity::Activity;
 use taskqueue_core::durations::{BOUNDS_MICROS, BUCKETS, Durations};
 use taskqueue_core::ids::QueueName;
 use taskqueue_store::activity::ActivityTotals;
@@ -16,76 +16,24 @@ use super::labels::OTHER;
 const MERGED: usize = 4;
 const SHOWN: usize = (BUCKETS - 1).div_ceil(MERGED) + 1;
 
-/// The events in a queue since the process began.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct QueueCounts {
-    /// In the order of [`Event::ALL`].
-    pub(crate) events: [u64; Event::ALL.len()],
-    waits: Buckets,
-    runs: Buckets,
+/// Returns durations as they are shown, in seconds.
+pub(crate) fn in_seconds(durations: &Durations) -> HistogramValues {
+    let mut counts = [0; SHOWN];
+    for (bucket, count) in durations.buckets() {
+        counts[usize::from(*bucket).div_ceil(MERGED)] += count;
+    }
+    let bounds = BOUNDS_MICROS.iter().step_by(MERGED).map(|micros| *micros as f64 / 1e6);
+    let buckets = bounds.chain([f64::INFINITY]).zip(counts).collect();
+    HistogramValues { buckets, sum: durations.sum_micros() as f64 / 1e6 }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Buckets {
-    counts: [u64; SHOWN],
-    sum_micros: u64,
-}
-
-impl Buckets {
-    fn of(durations: &Durations) -> Self {
-        let mut counts = [0; SHOWN];
-        for (bucket, count) in durations.buckets() {
-            counts[usize::from(*bucket).div_ceil(MERGED)] += count;
-        }
-        Self { counts, sum_micros: durations.sum_micros() }
-    }
-
-    fn values(&self) -> HistogramValues {
-        let bounds = BOUNDS_MICROS.iter().step_by(MERGED).map(|micros| *micros as f64 / 1e6);
-        let buckets = bounds.chain([f64::INFINITY]).zip(self.counts).collect();
-        HistogramValues { buckets, sum: self.sum_micros as f64 / 1e6 }
-    }
-
-    fn add_since(&mut self, earlier: &Self, now: &Self) {
-        add_since(&mut self.counts, &earlier.counts, &now.counts);
-        self.sum_micros += now.sum_micros.saturating_sub(earlier.sum_micros);
-    }
-}
-
-fn add_since(sums: &mut [u64], earlier: &[u64], now: &[u64]) {
-    for ((sum, earlier), now) in sums.iter_mut().zip(earlier).zip(now) {
-        *sum += now.saturating_sub(*earlier);
-    }
-}
-
-impl QueueCounts {
-    fn of(activity: &Activity) -> Self {
-        let events = Event::ALL.map(|event| activity.counts.of(event));
-        Self { events, waits: Buckets::of(&activity.waits), runs: Buckets::of(&activity.runs) }
-    }
-
-    /// Adds what happened between two moments.
-    fn add_since(&mut self, earlier: &Self, now: &Self) {
-        add_since(&mut self.events, &earlier.events, &now.events);
-        self.waits.add_since(&earlier.waits, &now.waits);
-        self.runs.add_since(&earlier.runs, &now.runs);
-    }
-
-    pub(crate) fn wait_seconds(&self) -> HistogramValues {
-        self.waits.values()
-    }
-
-    pub(crate) fn run_seconds(&self) -> HistogramValues {
-        self.runs.values()
-    }
-}
-
-/// The counts of the last scrape.
+/// The events of the last scrape.
 #[derive(Debug, Default)]
 pub(crate) struct EventCounts {
-    last: BTreeMap<QueueKey, QueueCounts>,
-    /// The events in queues while they had no name.
-    unnamed: QueueCounts,
+    /// Since the process began.
+    last: BTreeMap<QueueKey, Activity>,
+    /// Those in queues while they had no name.
+    unnamed: Activity,
     /// The names of the last scrape to which the database gave them.
     names: BTreeMap<QueueKey, QueueName>,
 }
@@ -94,29 +42,26 @@ impl EventCounts {
     /// Takes note of what was counted so far and gives it by label. Without new names those of the last time are used.
     pub(crate) fn update(
         &mut self,
-        totals: &ActivityTotals,
+        totals: ActivityTotals,
         names: Option<BTreeMap<QueueKey, QueueName>>,
-    ) -> BTreeMap<String, QueueCounts> {
+    ) -> BTreeMap<String, Activity> {
         if let Some(names) = names {
             self.names = names;
         }
-        let mut shown: BTreeMap<String, QueueCounts> =
-            self.names.values().map(|name| (name.as_str().to_owned(), QueueCounts::default())).collect();
-        let nothing = QueueCounts::default();
-        let now: BTreeMap<QueueKey, QueueCounts> =
-            totals.queues.iter().map(|(key, activity)| (*key, QueueCounts::of(activity))).collect();
-        for (key, counts) in &now {
+        let nothing = Activity::default();
+        let mut shown: BTreeMap<String, Activity> =
+            self.names.values().map(|name| (name.as_str().to_owned(), nothing.clone())).collect();
+        for (key, activity) in &totals.queues {
             match self.names.get(key) {
-                Some(name) => shown.entry(name.as_str().to_owned()).or_default().add_since(&nothing, counts),
-                None => self.unnamed.add_since(self.last.get(key).unwrap_or(&nothing), counts),
+                Some(name) => shown.entry(name.as_str().to_owned()).or_default().merge(activity),
+                None => self.unnamed.merge(&activity.since(self.last.get(key).unwrap_or(&nothing))),
             }
         }
-        self.last = now;
-        let beyond = QueueCounts::of(&totals.others);
-        if self.unnamed != nothing || beyond != nothing {
+        self.last = totals.queues;
+        if self.unnamed != nothing || totals.others != nothing {
             let other = shown.entry(OTHER.to_owned()).or_default();
-            other.add_since(&nothing, &self.unnamed);
-            other.add_since(&nothing, &beyond);
+            other.merge(&self.unnamed);
+            other.merge(&totals.others);
         }
         shown
     }
@@ -124,7 +69,7 @@ impl EventCounts {
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_core::activity::Record;
+    use taskqueue_core::activity::{Event, Record};
 
     use super::*;
 
@@ -142,25 +87,25 @@ mod tests {
         Some(names.iter().map(|(key, name)| (QueueKey(*key), QueueName::parse(name).unwrap())).collect())
     }
 
-    fn created(shown: &BTreeMap<String, QueueCounts>) -> Vec<(&str, u64)> {
-        shown.iter().map(|(label, counts)| (label.as_str(), counts.events[Event::Created as usize])).collect()
+    fn created(shown: &BTreeMap<String, Activity>) -> Vec<(&str, u64)> {
+        shown.iter().map(|(label, counts)| (label.as_str(), counts.counts.of(Event::Created))).collect()
     }
 
     #[test]
     fn what_is_counted_as_other_never_shrinks() {
         let mut counts = EventCounts::default();
-        let shown = counts.update(&totals(&[(1, 5), (2, 3)], 0), names(&[(1, "a")]));
+        let shown = counts.update(totals(&[(1, 5), (2, 3)], 0), names(&[(1, "a")]));
         assert_eq!(created(&shown), [("a", 5), ("other", 3)]);
         // The second queue gets the name of one that was deleted, and a third one appears.
-        let shown = counts.update(&totals(&[(1, 5), (2, 4), (3, 1)], 7), names(&[(2, "b")]));
+        let shown = counts.update(totals(&[(1, 5), (2, 4), (3, 1)], 7), names(&[(2, "b")]));
         assert_eq!(created(&shown), [("b", 4), ("other", 11)]);
-        let shown = counts.update(&totals(&[(2, 9), (3, 2)], 7), None);
+        let shown = counts.update(totals(&[(2, 9), (3, 2)], 7), None);
         assert_eq!(created(&shown), [("b", 9), ("other", 12)], "the names of the last time");
     }
 
     #[test]
     fn a_queue_in_which_nothing_happened_is_shown_with_zeros() {
-        let shown = EventCounts::default().update(&totals(&[], 0), names(&[(1, "a"), (2, "other")]));
+        let shown = EventCounts::default().update(totals(&[], 0), names(&[(1, "a"), (2, "other")]));
         assert_eq!(created(&shown), [("a", 0), ("other", 0)]);
     }
 
@@ -170,7 +115,7 @@ mod tests {
         for micros in [0, 999, 1_000, 3_999, 4_000, 1_023_999, 1_024_000, 1 << 62] {
             activity.add(Record { event: Event::Claimed, micros: Some(micros) });
         }
-        let values = QueueCounts::of(&activity).wait_seconds();
+        let values = in_seconds(&activity.waits);
         assert_eq!(values.buckets.len(), SHOWN);
         let filled: Vec<_> = values.buckets.iter().filter(|(_, count)| *count > 0).copied().collect();
         assert_eq!(filled, [(0.001, 2), (0.004, 2), (0.016, 1), (1.024, 1), (4.096, 1), (f64::INFINITY, 1)]);

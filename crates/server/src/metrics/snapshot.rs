@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Weak;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
+use taskqueue_core::activity::Activity;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::stats::{PendingDetail, RouteSelection};
 use taskqueue_core::time::Timestamp;
@@ -17,7 +19,7 @@ use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::sync;
 use tokio::time::{Instant, timeout};
 
-use super::event_counts::{EventCounts, QueueCounts};
+use super::event_counts::EventCounts;
 use super::labels::{LabelledFigures, Labelling, RouteNames, named_queues};
 use super::requests::{EndpointValues, RequestCounts};
 use super::text::TextFormat;
@@ -78,10 +80,6 @@ impl Metrics {
     pub(crate) fn open_connections(&self) -> usize {
         self.sources.connections.upgrade().map_or(0, |connections| connections.counts().open)
     }
-
-    fn memory(&self) -> MutexGuard<'_, ScrapeMemory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The values of all metrics at one moment.
@@ -95,7 +93,7 @@ pub(crate) struct Snapshot {
     pub(crate) waiting_limit: usize,
     /// `None` if the database did not give them.
     pub(crate) figures: Option<ShownFigures>,
-    pub(crate) events: BTreeMap<String, QueueCounts>,
+    pub(crate) events: BTreeMap<String, Activity>,
     pub(crate) storage: ProcessFigures,
     pub(crate) budgets: [BudgetUse; 4],
     pub(crate) memory_limit_bytes: Option<u64>,
@@ -150,7 +148,7 @@ impl DatabaseFigures {
 
 impl DatabaseAnswers {
     pub(crate) async fn of(store: &dyn Store, readiness: &Readiness, metrics: &Metrics) -> Self {
-        let names = metrics.memory().routes.clone();
+        let names = metrics.memory.lock().routes.clone();
         let figures = timeout(DATABASE_TIMEOUT, DatabaseFigures::of(store, names));
         let (figures, ready) = tokio::join!(figures, readiness.check(store));
         if figures.is_err() {
@@ -190,14 +188,14 @@ impl Metrics {
         &self,
         figures: Option<DatabaseFigures>,
         store: &dyn Store,
-    ) -> (Option<ShownFigures>, BTreeMap<String, QueueCounts>) {
-        let mut memory = self.memory();
+    ) -> (Option<ShownFigures>, BTreeMap<String, Activity>) {
+        let mut memory = self.memory.lock();
         let totals = store.activity().totals();
         let Some(DatabaseFigures { queues, shown, routes }) = figures else {
-            return (None, memory.events.update(&totals, None));
+            return (None, memory.events.update(totals, None));
         };
         memory.routes = routes;
-        let events = memory.events.update(&totals, Some(named_queues(&queues)));
+        let events = memory.events.update(totals, Some(named_queues(&queues)));
         let keys: Vec<_> = queues.iter().map(|(key, _)| *key).collect();
         store.activity().forget_totals_except(&keys);
         (Some(shown), events)

@@ -17,6 +17,7 @@ use taskqueue_core::status::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::histogram::HistogramValues;
 
+use super::event_counts::in_seconds;
 use super::labels::LabelledRoute;
 use super::list::{self, Metric};
 use super::snapshot::Snapshot;
@@ -197,13 +198,13 @@ impl Snapshot {
     }
 
     fn write_events(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
-        let events = self.events.iter().flat_map(|(queue, counts)| {
-            Event::ALL.into_iter().zip(counts.events).map(|(event, count)| ([queue.as_str(), event.as_str()], count))
+        let events = self.events.iter().flat_map(|(queue, activity)| {
+            Event::ALL.map(|event| ([queue.as_str(), event.as_str()], activity.counts.of(event)))
         });
         out.counters(&list::TASK_EVENTS, events)?;
-        let queues = || self.events.iter().map(|(queue, counts)| ([queue.as_str()], counts));
-        out.histograms(&list::TASK_WAIT, queues().map(|(queue, counts)| (queue, counts.wait_seconds())))?;
-        out.histograms(&list::TASK_RUN, queues().map(|(queue, counts)| (queue, counts.run_seconds())))
+        let queues = || self.events.iter().map(|(queue, activity)| ([queue.as_str()], activity));
+        out.histograms(&list::TASK_WAIT, queues().map(|(queue, activity)| (queue, in_seconds(&activity.waits))))?;
+        out.histograms(&list::TASK_RUN, queues().map(|(queue, activity)| (queue, in_seconds(&activity.runs))))
     }
 
     fn write_storage(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
