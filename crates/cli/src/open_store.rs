@@ -88,7 +88,7 @@ pub(crate) async fn open(
                 long_reads,
                 ..Default::default()
             };
-            let store = SqliteStore::open(path, Arc::new(SystemClock::new()), &options);
+            let store = SqliteStore::open(path, Arc::new(SystemClock::default()), &options);
             store.map(|store| Arc::new(store) as _).map_err(|error| Failure::Refused(error.to_string()).into())
         }
         Database::Postgres(address) => {

@@ -149,7 +149,7 @@ mod tests {
     use async_trait::async_trait;
     use taskqueue_core::settings::Retention;
     use taskqueue_core::time::Timestamp;
-    use taskqueue_store::clock::ManualClock;
+    use taskqueue_store::conformance::ManualClock;
     use taskqueue_store::conformance::model::ModelStore;
     use taskqueue_store::submission::Held;
     use taskqueue_store::{Store, StoreExt};

@@ -116,8 +116,8 @@ mod tests {
     use taskqueue_core::settings::Retention;
     use taskqueue_core::time::Timestamp;
     use taskqueue_store::StoreExt;
-    use taskqueue_store::clock::ManualClock;
     use taskqueue_store::command::{CreateQueue, DeleteQueue};
+    use taskqueue_store::conformance::ManualClock;
     use taskqueue_store::conformance::model::ModelStore;
     use taskqueue_store::conformance::model::variant::ModelVariant;
 

@@ -84,7 +84,7 @@ impl Printing {
         let database = migrated(Cluster::shared());
         let reading = Builder::new_current_thread().enable_all().build().unwrap();
         let session = reading.block_on(session(&database));
-        let model = ModelStore::new(Arc::new(SystemClock::new()));
+        let model = ModelStore::new(Arc::new(SystemClock::default()));
         reading.block_on(model.write(create_queue("q"))).unwrap();
         let mut printing = Self { writer: writer(&database), database, model, reading, session };
         printing.both(create("q", 1, with_budget(1_000)));

@@ -122,7 +122,7 @@ mod tests {
     use crate::{Options, SqliteStore};
 
     fn open_store(file: &Path) -> SqliteStore {
-        SqliteStore::open(file, Arc::new(SystemClock::new()), &Options::default()).unwrap()
+        SqliteStore::open(file, Arc::new(SystemClock::default()), &Options::default()).unwrap()
     }
 
     fn queues(reader: &mut OutsideReader) -> Result<i64, OpenError> {

@@ -167,7 +167,7 @@ impl PublishedIndex {
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_store::clock::ManualClock;
+    use taskqueue_store::conformance::ManualClock;
     use taskqueue_store::conformance::commands::{claim, queue};
     use taskqueue_store::transaction::QueueKey;
 

@@ -3,10 +3,10 @@
 
 pub mod correction;
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use taskqueue_core::time::Timestamp;
 
 use self::correction::{CorrectedTime, Correction, Reading};
@@ -40,15 +40,6 @@ struct ClockReadings {
 }
 
 impl SystemClock {
-    pub fn new() -> Self {
-        let state = ClockReadings { correction: Correction::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
-        Self { started: Instant::now(), state: Mutex::new(state), times_found_ahead: AtomicU64::new(0) }
-    }
-
-    fn state(&self) -> MutexGuard<'_, ClockReadings> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn read(&self, state: &mut ClockReadings) -> Timestamp {
         let elapsed_micros = i64::try_from(self.started.elapsed().as_micros()).unwrap_or(i64::MAX);
         let clock_micros = wall_micros();
@@ -69,17 +60,18 @@ fn wall_micros() -> i64 {
 
 impl Default for SystemClock {
     fn default() -> Self {
-        Self::new()
+        let state = ClockReadings { correction: Correction::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
+        Self { started: Instant::now(), state: Mutex::new(state), times_found_ahead: AtomicU64::new(0) }
     }
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        self.read(&mut self.state())
+        self.read(&mut self.state.lock())
     }
 
     fn start_after(&self, latest: Timestamp) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let now = self.read(&mut state);
         let ahead_micros = correction::start(now, latest).as_micros().saturating_sub(now.as_micros());
         state.correction.offset_micros = state.correction.offset_micros.saturating_add(ahead_micros);
@@ -90,41 +82,13 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that tests advance.
-#[derive(Clone)]
-pub struct ManualClock(Arc<AtomicI64>);
-
-impl ManualClock {
-    pub fn new(start: Timestamp) -> Self {
-        Self(Arc::new(AtomicI64::new(start.as_micros())))
-    }
-
-    pub fn advance_seconds(&self, seconds: i64) {
-        self.advance_micros(seconds * 1_000_000);
-    }
-
-    pub fn advance_micros(&self, micros: i64) {
-        self.0.fetch_add(micros, Ordering::SeqCst);
-    }
-}
-
-impl Clock for ManualClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(Ordering::SeqCst))
-    }
-
-    fn start_after(&self, latest: Timestamp) {
-        self.0.store(correction::start(self.now(), latest).as_micros(), Ordering::SeqCst);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_system_clock_never_goes_back() {
-        let clock = SystemClock::new();
+        let clock = SystemClock::default();
         let mut last = clock.now();
         for _ in 0..10_000 {
             let now = clock.now();
@@ -135,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_stored_time_ahead_of_the_wall_clock_is_kept_and_time_goes_on_from_there() {
-        let clock = SystemClock::new();
+        let clock = SystemClock::default();
         let ahead = clock.now().plus_seconds(3600);
         clock.start_after(ahead);
         assert!(clock.now() >= ahead);
@@ -144,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_stored_time_years_ahead_of_the_wall_clock_is_not_believed() {
-        let clock = SystemClock::new();
+        let clock = SystemClock::default();
         let before = clock.now();
         clock.start_after(before.plus_seconds(86_400 * 365));
         assert!(clock.now() < before.plus_seconds(60));

@@ -207,7 +207,7 @@ mod tests {
     use taskqueue_core::time::Timestamp;
     use taskqueue_dashboard::Mode;
     use taskqueue_store::InstallationSecret;
-    use taskqueue_store::clock::ManualClock;
+    use taskqueue_store::conformance::ManualClock;
     use taskqueue_store::conformance::model::ModelStore;
 
     use super::*;

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
+pub use self::manual_clock::ManualClock;
 use crate::Store;
-use crate::clock::ManualClock;
 
 pub mod actions;
 pub mod activity;
@@ -39,6 +39,7 @@ pub mod last_run;
 pub mod leases;
 pub mod lists;
 pub mod long_reads;
+mod manual_clock;
 pub mod model;
 pub mod moved;
 pub mod observations;

@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::*;
-use crate::clock::ManualClock;
 use crate::command::Claimed;
+use crate::conformance::ManualClock;
 use crate::conformance::commands::heartbeat as heartbeat_command;
 use crate::conformance::commands::{cancel, claim as claim_command, create, create_queue, queue, route, run_id};
 use crate::conformance::model::ModelStore;

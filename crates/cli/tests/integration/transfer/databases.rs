@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use taskqueue_store::Store;
-use taskqueue_store::clock::ManualClock;
+use taskqueue_store::conformance::ManualClock;
 use taskqueue_store::conformance::Storage;
 use taskqueue_store::transfer::{Source, Target, Totals, TransferError, transfer};
 use taskqueue_store_postgres::{Address, PostgresStore, PostgresTransfer};

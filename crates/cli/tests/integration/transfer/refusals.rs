@@ -3,7 +3,7 @@
 use taskqueue_core::definition::Definition;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::StoreExt;
-use taskqueue_store::clock::ManualClock;
+use taskqueue_store::conformance::ManualClock;
 use taskqueue_store::conformance::commands::*;
 use taskqueue_store::conformance::fixture::Fixture;
 use taskqueue_store::transfer::TransferError;

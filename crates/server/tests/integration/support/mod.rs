@@ -23,7 +23,7 @@ pub(crate) use std::time::Duration;
 pub(crate) use taskqueue_core::time::Timestamp;
 pub(crate) use taskqueue_server::http_service::{HttpService, service};
 pub(crate) use taskqueue_server::state::AppState;
-pub(crate) use taskqueue_store::clock::ManualClock;
+pub(crate) use taskqueue_store::conformance::ManualClock;
 pub(crate) use taskqueue_store::conformance::model::ModelStore;
 pub(crate) use taskqueue_store::{Store, StoreError, StoreExt};
 
