@@ -198,7 +198,7 @@ impl Message {
 
     /// Adds what was committed, as far as something at the receivers waits for it. If it does not fit, they poll instead.
     pub(crate) fn add(&mut self, claimable: &Claimable, receivers: Waiting) {
-        self.poll_all |= claimable.must_poll();
+        self.poll_all |= claimable.poll_all;
         if receivers.heartbeats {
             self.add_ended_runs(claimable);
         }
@@ -214,16 +214,16 @@ impl Message {
     /// claim and a completion need no notification.
     fn add_ended_runs(&mut self, claimable: &Claimable) {
         let by_others = |end| matches!(end, RunEnd::Cancel | RunEnd::HeartbeatExpired | RunEnd::Timeout);
-        for run in claimable.ended_runs().iter().filter(|run| by_others(run.end)) {
+        for run in claimable.ended_runs.iter().filter(|run| by_others(run.end)) {
             self.bytes += run.run_id.as_str().len() + 1 + if self.ended_runs.is_empty() { 2 } else { 0 };
             self.ended_runs.push(run.run_id);
         }
     }
 
     fn add_tasks(&mut self, claimable: &Claimable) {
-        self.deleted_queues.extend(claimable.deleted_queues().iter().cloned());
-        self.bytes += claimable.deleted_queues().iter().map(|queue| queue.as_str().len() + 3).sum::<usize>();
-        for hint in claimable.hints() {
+        self.deleted_queues.extend(claimable.deleted_queues.iter().cloned());
+        self.bytes += claimable.deleted_queues.iter().map(|queue| queue.as_str().len() + 3).sum::<usize>();
+        for hint in &claimable.hints {
             let Some(task) = hint.task else { continue };
             let (queue, routes) = (hint.queue.as_str().len(), hint.routes.as_json().len());
             let tasks = self.tasks.entry((hint.queue.clone(), hint.routes.clone())).or_default();

@@ -81,7 +81,7 @@ impl Wakeups {
 
     fn wake_local(&self, claimable: &Claimable) {
         self.waiters.wake(claimable);
-        if claimable.must_poll() && !self.waiters.is_empty() {
+        if claimable.poll_all && !self.waiters.is_empty() {
             self.poll_now.notify_one();
         }
     }
@@ -103,7 +103,7 @@ impl Wakeups {
         }
         message.ended_runs.iter().for_each(|run_id| self.waiters.run_ended(*run_id));
         if message.poll_all {
-            claimable.poll_all();
+            claimable.poll_all = true;
         }
         self.wake_local(&claimable);
     }

@@ -310,7 +310,7 @@ impl Writer {
             let credit = OutageCredit { seconds: credit_seconds, last_scan_at: tx.claim_index.last_scan_at };
             let executed = execute_batch(tx, batch, credit, &mut after_commit)?;
             if tx.has_released {
-                after_commit.claimable.poll_all();
+                after_commit.claimable.poll_all = true;
             }
             Ok(executed)
         })?;
@@ -324,7 +324,7 @@ impl Writer {
     /// Wakes the waiters for what was committed.
     fn wake(&self, claimable: &Claimable) {
         self.shared.waiters.wake(claimable);
-        if claimable.must_poll() {
+        if claimable.poll_all {
             self.wake_by_index();
         }
     }

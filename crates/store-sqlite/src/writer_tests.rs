@@ -287,7 +287,7 @@ fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {
     resting.park();
     let is_woken = |resting: &mut Waiter| std::pin::pin!(resting.woken()).poll(&mut noop()).is_ready();
     let mut everywhere = Claimable::new(true);
-    everywhere.poll_all();
+    everywhere.poll_all = true;
     writer.with_claim_index(|writer| writer.wake(&everywhere));
     assert!(!is_woken(&mut resting), "nothing is pending");
     assert!(matches!(serve(&mut writer, vec![create("q", 1, with_routes(&["other"]))])[..], [Ok(_)]));

@@ -18,12 +18,12 @@ use crate::weight;
 pub struct AfterCommit {
     pub claimable: Claimable,
     /// The time of the transaction.
-    now: Timestamp,
+    pub(crate) now: Timestamp,
     records: Vec<(QueueKey, Record)>,
     /// How many dependents the transaction may still settle.
-    dependents_left: usize,
-    /// Those that it has changed. What a command loaded of them before is not what they are.
-    settled: HashSet<TaskKey>,
+    pub(crate) dependents_left: usize,
+    /// Tasks that were changed because another one was. What a command loaded of them before is not what they are.
+    pub(crate) settled: HashSet<TaskKey>,
     /// The weight that was not known of its commands before they ran.
     pub(crate) done: weight::Done,
 }
@@ -37,10 +37,6 @@ impl AfterCommit {
         Self { claimable: Claimable::new(has_claims), dependents_left: DEPENDENTS, ..Self::default() }
     }
 
-    pub(crate) fn begun_at(&mut self, now: Timestamp) {
-        self.now = now;
-    }
-
     pub(crate) fn created(&mut self, queue: Queue<'_>, created: &Task) {
         self.done.routes(&created.definition.routes);
         self.claimable.created(queue.name, created, self.now);
@@ -52,7 +48,7 @@ impl AfterCommit {
         self.done.routes(&before.routes);
         match queue.name {
             Some(name) => self.claimable.acted(name, before, after, self.now),
-            None => self.claimable.poll_all(),
+            None => self.claimable.poll_all = true,
         }
         self.record(queue.key, &before.lifecycle, after);
     }
@@ -68,21 +64,6 @@ impl AfterCommit {
         let taken = most.min(self.dependents_left);
         self.dependents_left -= taken;
         taken
-    }
-
-    /// Of those that were taken, so many were not needed.
-    pub(crate) fn return_dependents(&mut self, unused: usize) {
-        self.dependents_left += unused;
-    }
-
-    /// A task was changed because another one was.
-    pub(crate) fn settled(&mut self, task: TaskKey) {
-        self.settled.insert(task);
-    }
-
-    /// Returns whether a task was changed in this transaction because another one was.
-    pub(crate) fn has_settled(&self, task: TaskKey) -> bool {
-        self.settled.contains(&task)
     }
 
     /// A change that makes nothing claimable, or of which waiters are told otherwise.

@@ -38,7 +38,7 @@ pub fn execute_batch<T: BatchTransaction>(
     after_commit: &mut AfterCommit,
 ) -> StoreResult<usize> {
     let credited_runs = credit_after_outage(tx, credit)?;
-    after_commit.begun_at(tx.now());
+    after_commit.now = tx.now();
     let mut execution = Execution { tx, credited_runs, after_commit };
     let mut bytes = 0;
     for (executed, write) in batch.iter_mut().enumerate() {

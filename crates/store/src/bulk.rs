@@ -85,7 +85,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
                 for (key, before) in heads {
                     let Some(effect) = effects.get(key) else { continue };
                     let again;
-                    let before = match self.after_commit.has_settled(*key) {
+                    let before = match self.after_commit.settled.contains(key) {
                         true => {
                             // It waits for one of those before it.
                             again = self.tx.load_head(*key)?;

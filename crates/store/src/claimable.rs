@@ -14,12 +14,13 @@ const MAX_HINTS: usize = 2_048;
 
 #[derive(Debug, Default)]
 pub struct Claimable {
-    hints: Vec<Hint>,
-    ended_runs: Vec<FinishedRun>,
+    pub hints: Vec<Hint>,
+    pub ended_runs: Vec<FinishedRun>,
     /// Runs whose output has grown.
-    printed_runs: Vec<RunId>,
-    deleted_queues: Vec<QueueName>,
-    poll_all: bool,
+    pub printed_runs: Vec<RunId>,
+    pub deleted_queues: Vec<QueueName>,
+    /// True if the pending tasks of all routes with waiters must be counted, and all watched runs must be looked up.
+    pub poll_all: bool,
     /// Collect nothing for claims.
     disabled: bool,
 }
@@ -53,11 +54,6 @@ impl Claimable {
         if after.lifecycle.is_claimable(now) && opened {
             self.add(queue, after.id, &after.routes);
         }
-    }
-
-    /// Tasks became claimable, or runs ended, that are not known here.
-    pub fn poll_all(&mut self) {
-        self.poll_all = true;
     }
 
     pub fn queue_deleted(&mut self, queue: &QueueName) {
@@ -100,27 +96,6 @@ impl Claimable {
         !self.poll_all
     }
 
-    pub fn hints(&self) -> &[Hint] {
-        &self.hints
-    }
-
-    pub fn ended_runs(&self) -> &[FinishedRun] {
-        &self.ended_runs
-    }
-
-    pub fn printed_runs(&self) -> &[RunId] {
-        &self.printed_runs
-    }
-
-    pub fn deleted_queues(&self) -> &[QueueName] {
-        &self.deleted_queues
-    }
-
-    /// Returns whether the pending tasks of all routes with waiters must be counted, and all watched runs must be looked up.
-    pub fn must_poll(&self) -> bool {
-        self.poll_all
-    }
-
     pub fn is_empty(&self) -> bool {
         self.hints.is_empty()
             && self.ended_runs.is_empty()
@@ -146,22 +121,22 @@ mod tests {
     fn more_hints_than_the_limit_request_a_poll_of_all_routes() {
         let mut claimable = Claimable::new(true);
         hints(&mut claimable, MAX_HINTS);
-        assert_eq!((claimable.hints().len(), claimable.must_poll()), (MAX_HINTS, false));
+        assert_eq!((claimable.hints.len(), claimable.poll_all), (MAX_HINTS, false));
         hints(&mut claimable, 1);
-        assert!(claimable.must_poll() && !claimable.is_empty());
-        assert_eq!(claimable.hints().len(), 0, "the poll finds all of them");
+        assert!(claimable.poll_all && !claimable.is_empty());
+        assert_eq!(claimable.hints.len(), 0, "the poll finds all of them");
         hints(&mut claimable, 1);
-        assert!(claimable.must_poll() && claimable.hints().is_empty());
+        assert!(claimable.poll_all && claimable.hints.is_empty());
     }
 
     #[test]
     fn a_poll_of_all_routes_stays_requested_after_later_hints() {
         let mut claimable = Claimable::new(true);
-        claimable.poll_all();
+        claimable.poll_all = true;
         claimable.queue_deleted(&queue("gone"));
         hints(&mut claimable, 3);
-        assert!(claimable.must_poll());
-        assert_eq!(claimable.deleted_queues(), [queue("gone")]);
+        assert!(claimable.poll_all);
+        assert_eq!(claimable.deleted_queues, [queue("gone")]);
     }
 
     #[test]
@@ -178,11 +153,11 @@ mod tests {
         let mut claimable = Claimable::new(false);
         claimable.run_ended(FinishedRun { run_id: run_id(1), end: RunEnd::Cancel });
         claimable.printed(run_id(2));
-        assert_eq!((claimable.ended_runs()[0].run_id, claimable.printed_runs()), (run_id(1), &[run_id(2)][..]));
-        claimable.poll_all();
+        assert_eq!((claimable.ended_runs[0].run_id, &claimable.printed_runs[..]), (run_id(1), &[run_id(2)][..]));
+        claimable.poll_all = true;
         claimable.printed(run_id(3));
-        assert!(claimable.must_poll());
-        assert_eq!(claimable.printed_runs(), [2, 3].map(run_id), "a poll does not find them");
+        assert!(claimable.poll_all);
+        assert_eq!(claimable.printed_runs, [2, 3].map(run_id), "a poll does not find them");
     }
 
     #[test]
@@ -190,8 +165,8 @@ mod tests {
         let mut claimable = Claimable::new(true);
         let ended = |n| FinishedRun { run_id: run_id(n), end: RunEnd::Cancel };
         (0..MAX_HINTS).for_each(|n| claimable.run_ended(ended(n)));
-        assert_eq!((claimable.ended_runs().len(), claimable.must_poll()), (MAX_HINTS, false));
+        assert_eq!((claimable.ended_runs.len(), claimable.poll_all), (MAX_HINTS, false));
         claimable.run_ended(ended(MAX_HINTS));
-        assert!(claimable.must_poll() && claimable.ended_runs().is_empty());
+        assert!(claimable.poll_all && claimable.ended_runs.is_empty());
     }
 }

@@ -204,7 +204,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         self.after_commit.changed(queue, before, &change.lifecycle);
         let ended = before.lifecycle.run.is_some() && change.lifecycle.run.is_none();
         if ended && self.tx.load_settings(queue.key)?.is_some_and(|settings| settings.limits_claims()) {
-            self.after_commit.claimable.poll_all();
+            self.after_commit.claimable.poll_all = true;
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
             self.tx.save_settings(queue, &after)?;
         }
         if before.may_open(&after) {
-            self.after_commit.claimable.poll_all();
+            self.after_commit.claimable.poll_all = true;
         }
         Ok(after)
     }

@@ -64,19 +64,8 @@ impl<T> FromIterator<T> for Portion<T> {
     }
 }
 
-impl<'a, T> IntoIterator for &'a Portion<T> {
-    type Item = &'a T;
-    type IntoIter = std::slice::Iter<'a, T>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
 /// A command of several items. Its answer may be about the first of them only: then the transaction had no room for more.
-pub trait SeveralItems: Command<Answer = Vec<Self::ItemAnswer>> {
-    type ItemAnswer: Send;
-
+pub trait SeveralItems: Command {
     fn count(&self) -> usize;
 
     /// Returns the command for the items from this one on, as many as one transaction takes.
@@ -84,8 +73,6 @@ pub trait SeveralItems: Command<Answer = Vec<Self::ItemAnswer>> {
 }
 
 impl SeveralItems for CreateTasks {
-    type ItemAnswer = Result<bool, taskqueue_core::refusal::Refusal>;
-
     fn count(&self) -> usize {
         self.tasks.len()
     }
@@ -96,8 +83,6 @@ impl SeveralItems for CreateTasks {
 }
 
 impl SeveralItems for ReportRuns {
-    type ItemAnswer = Result<Option<taskqueue_core::time::Timestamp>, taskqueue_core::refusal::Refusal>;
-
     fn count(&self) -> usize {
         self.reports.len()
     }
@@ -111,11 +96,11 @@ impl SeveralItems for ReportRuns {
 /// Executes a command of several items in as many transactions as it needs, most of them in one. `held` is what is reserved for
 /// its memory. After the first portion a busy storage is asked again, and other errors are [`StoreError::PartlyDone`], unless the
 /// queue is gone, and what was done with it.
-pub async fn write_items<C: SeveralItems>(
+pub async fn write_items<A: Send, C: SeveralItems + Command<Answer = Vec<A>>>(
     store: &(impl Store + ?Sized),
     command: C,
     held: Option<Held>,
-) -> StoreResult<C::Answer> {
+) -> StoreResult<Vec<A>> {
     let (held, deadline) = (held.map(Arc::new), Instant::now() + ANSWER_LIMIT);
     let mut answers = Vec::with_capacity(command.count());
     loop {

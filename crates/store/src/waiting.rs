@@ -131,16 +131,16 @@ impl Waiters {
         }
         self.wake_chosen(|registered| {
             let mut woken = Vec::new();
-            for queue in claimable.deleted_queues() {
+            for queue in &claimable.deleted_queues {
                 woken.extend(registered.claims.queue_deleted(queue));
             }
-            for hint in claimable.hints() {
+            for hint in &claimable.hints {
                 woken.extend(registered.claims.hint(hint.clone()));
             }
-            for run in claimable.ended_runs() {
+            for run in &claimable.ended_runs {
                 registered.runs.iter_mut().for_each(|runs| woken.extend(runs.wake(run.run_id)));
             }
-            for run_id in claimable.printed_runs() {
+            for run_id in &claimable.printed_runs {
                 woken.extend(registered.runs[OUTPUT].wake(*run_id));
             }
             woken

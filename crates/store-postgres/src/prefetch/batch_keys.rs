@@ -49,7 +49,7 @@ impl BatchKeys {
                 self.whole.insert(task(create.command.id));
             }
             WriteRequest::CreateTasks(create) => {
-                for (id, new) in &create.command.tasks {
+                for (id, new) in create.command.tasks.iter() {
                     self.add_new(queue, *id, &new.definition);
                     self.identified.insert(task(*id));
                 }
@@ -72,7 +72,7 @@ impl BatchKeys {
             WriteRequest::Claim(claim) => self.add_claims(queue, &claim.command.route, &[claim.command.run_id]),
             WriteRequest::ClaimTasks(claim) => self.add_claims(queue, &claim.command.route, &claim.command.run_ids),
             WriteRequest::ReportRuns(reports) => {
-                for RunItem { id, action, .. } in &reports.command.reports {
+                for RunItem { id, action, .. } in reports.command.reports.iter() {
                     match action {
                         RunAction::Report(_) => self.add_ended(task(*id)),
                         RunAction::Progress { .. } => self.add_held(task(*id), true),

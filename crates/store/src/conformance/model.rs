@@ -73,7 +73,7 @@ impl ModelStore {
             Err(error) => write.fail(error),
         }
         self.parts.waiters.wake(&after_commit.claimable);
-        if after_commit.claimable.must_poll() {
+        if after_commit.claimable.poll_all {
             for (queue, route, _) in self.parts.waiters.waiting_routes() {
                 self.parts.waiters.wake_for_route(&queue, &route, state.pending(&queue, &route, self.clock.now()));
             }

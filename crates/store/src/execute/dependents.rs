@@ -161,7 +161,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
                 return Ok((Settled::Until(after), count as u64));
             }
             let Dependents { tasks, held_elsewhere } = self.tx.dependents(queue.key, dependency, after, room)?;
-            self.after_commit.return_dependents(room - tasks.len());
+            self.after_commit.dependents_left += room - tasks.len();
             after = tasks.last().map(|(key, _)| *key).or(after);
             count += tasks.len();
             let is_last = tasks.len() < room;
@@ -174,7 +174,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
                 let failed = FailedDependency::of(dependency, state);
                 if let Some(change) = lifecycle::settle_dependencies(&before, unmet, failed, self.tx.now()) {
                     self.save_alone(queue, key, &before, &change)?;
-                    self.after_commit.settled(key);
+                    self.after_commit.settled.insert(key);
                     if change.lifecycle.status != before.lifecycle.status {
                         self.tx.prepare(queue.key, Needed::Dependents(before.id))?;
                         changed.push_back((before.id, Some(change.lifecycle.status)));

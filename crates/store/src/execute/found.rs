@@ -75,7 +75,7 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
         let mut changed = Vec::new();
         for (found, now) in found {
             if let FoundState::Unchanged(_) = now
-                && !self.execution.after_commit.has_settled(found.key)
+                && !self.execution.after_commit.settled.contains(&found.key)
             {
                 self.decide_changed(&std::mem::take(&mut changed))?;
             }
@@ -83,7 +83,9 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
                 FoundState::Held => self.acted.left.push(found),
                 FoundState::Changed => changed.push(found),
                 // It waits for one of those before it.
-                FoundState::Unchanged(_) if self.execution.after_commit.has_settled(found.key) => changed.push(found),
+                FoundState::Unchanged(_) if self.execution.after_commit.settled.contains(&found.key) => {
+                    changed.push(found)
+                }
                 FoundState::Unchanged(_) if self.is_over() => self.acted.left.push(found),
                 // What was found was selected.
                 FoundState::Unchanged(head) => self.act_on(found, &head)?,
@@ -100,10 +102,11 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
                 continue;
             }
             let keys: Vec<TaskKey> = found.iter().map(|found| found.key).collect();
-            let changed_before = keys.iter().filter(|key| self.execution.after_commit.has_settled(**key)).count();
+            let changed_before = keys.iter().filter(|key| self.execution.after_commit.settled.contains(key)).count();
             for (key, mut task) in self.execution.tx.load_existing(self.queue, &keys)? {
                 // One of these may wait for another.
-                if keys.iter().filter(|key| self.execution.after_commit.has_settled(**key)).count() > changed_before {
+                if keys.iter().filter(|key| self.execution.after_commit.settled.contains(key)).count() > changed_before
+                {
                     task = self.execution.tx.load_task(self.queue, key)?;
                 }
                 let found = found.iter().find(|found| found.key == key);

@@ -226,7 +226,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
             self.tx.prepare(queue.key, Needed::Dependencies(all.into_iter().collect()))?;
         }
         let mut items = Vec::with_capacity(tasks.len());
-        for (id, new) in tasks {
+        for (id, new) in tasks.iter() {
             let created = self.create(queue, *id, new);
             items.push(item(created.map(|creation| matches!(creation, Creation::New(_))))?);
         }
@@ -240,7 +240,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         let queue = self.existing_queue(queue)?;
         self.tx.prepare(queue.key, Needed::Tasks(reports.iter().map(|report| report.id).collect()))?;
         let mut items = Vec::with_capacity(reports.len());
-        for report in reports {
+        for report in reports.iter() {
             // The rest is written in another transaction (`portions.rs`).
             if self.after_commit.done.is_full() && !items.is_empty() {
                 break;

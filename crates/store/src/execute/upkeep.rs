@@ -23,7 +23,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     pub(crate) fn upkeep(&mut self, _: &Upkeep) -> StoreResult<UpkeepReport> {
         let released = self.tx.release_delayed()?;
         if released > 0 {
-            self.after_commit.claimable.poll_all();
+            self.after_commit.claimable.poll_all = true;
         }
         let (settled, unsettled) = self.settle_left(None)?;
         let Outdated { mut tasks, more } = self.tx.find_outdated(DELETED_AT_ONCE)?;
