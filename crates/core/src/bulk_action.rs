@@ -1,6 +1,8 @@
 //! What can be done to all tasks that match a filter, in portions, and to which tasks each of these actions applies. What an
 //! action does to one task is in `lifecycle.rs`.
 
+use crate::filter::TaskFilter;
+use crate::selection::TaskSelection;
 use crate::status::{Statuses, word_enum};
 
 word_enum! {
@@ -21,6 +23,11 @@ impl BulkAction {
             Self::Requeue => Statuses::UNSUCCESSFUL,
             Self::Delete => Statuses::NOT_RUNNING,
         }
+    }
+
+    /// Returns what it is done to, of the tasks that match a filter.
+    pub fn selection(self, filter: TaskFilter, include_archived: bool) -> TaskSelection {
+        TaskSelection::among(self.applies_to(), filter, include_archived)
     }
 }
 

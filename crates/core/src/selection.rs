@@ -29,6 +29,11 @@ pub struct TaskSelection {
 }
 
 impl TaskSelection {
+    /// The tasks of these states that match: those that an action on many tasks is about.
+    pub fn among(statuses: Statuses, filter: TaskFilter, include_archived: bool) -> Self {
+        Self { filter: Some(filter), among: Some(statuses), include_archived, ..Self::default() }
+    }
+
     /// Returns whether `task` is selected. The cheap selectors come first.
     pub fn matches(&self, task: &impl TaskFields) -> bool {
         self.status.is_none_or(|status| task.status() == status)

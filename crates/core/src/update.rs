@@ -4,9 +4,12 @@
 use std::sync::Arc;
 
 use crate::definition::{Definition, Routes, check_stored_size, not_before_bytes};
+use crate::filter::TaskFilter;
 use crate::json::{JsonObject, merge_patch};
 use crate::refusal::Refusal;
 use crate::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, Scheduling, SchedulingFields};
+use crate::selection::TaskSelection;
+use crate::status::Statuses;
 use crate::task::{Lifecycle, Outcome, Status, Task, TaskHead};
 use crate::time::Timestamp;
 
@@ -60,6 +63,11 @@ pub struct Effect {
 }
 
 impl Update {
+    /// Returns what a bulk update changes of the tasks that match a filter. A running task takes no update, and is left alone.
+    pub fn selection(filter: TaskFilter, include_archived: bool) -> TaskSelection {
+        TaskSelection::among(Statuses::NOT_RUNNING, filter, include_archived)
+    }
+
     /// The update that makes `after` of `before`: nothing of what is the same already.
     pub fn of_scheduling(before: &Scheduling, after: &Scheduling) -> Self {
         let SchedulingFields { retry_delay, timeout_seconds, dependencies, on_dependency_failure } =

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::join;
+use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::task::{Task, TaskHead};
 use taskqueue_core::update::{Documents, Effect, Update};
@@ -87,16 +87,14 @@ async fn visit_matching(
     limit: &Limit,
     each: VisitTask<'_>,
 ) -> Read<()> {
-    let include_archived = bulk.include_archived;
-    let selection = TaskSelection { filter: Some(bulk.filter.clone()), include_archived, ..TaskSelection::default() };
-    let condition = dialect::condition(&selection, 2);
+    let condition = dialect::condition(&bulk.selection, 2);
     let text = order::with_condition(&sql::LIST_MATCHING.text, &condition.text);
     let mut rows = stream(snapshot.session, &text, vec![(&queue.0, Type::INT8)], &condition).await?;
     while let Some(row) = snapshot.next(&mut rows).await? {
         if limit.is_over() {
             return Err(StoreError::Busy.into());
         }
-        if bulk.selects(&rows::RowFields::new(&row)) {
+        if bulk.selection.matches(&rows::RowFields::new(&row)) {
             let (key, task) = (rows::key(&row)?, rows::task(&row, &bulk.queue)?);
             if each(key, &task).is_break() {
                 break;
@@ -249,7 +247,7 @@ impl FindTasks for PostgresStore {
             match range {
                 // All of them, in whatever order they come.
                 None => {
-                    let few = few_keys(snapshot, queue, &act.selection(), Need::All).await?;
+                    let few = few_keys(snapshot, queue, &act.selection, Need::All).await?;
                     collect(snapshot, queue, &act, (few.as_deref(), ALL_KEYS, ""), &mut collector).await?;
                 }
                 Some(range) => find_in(snapshot, queue, &act, range, &mut collector).await?,
@@ -286,9 +284,9 @@ async fn collect(
     (few, range, order): (Option<&[i64]>, KeyRange, &str),
     collector: &mut Collector,
 ) -> Read<(usize, Option<TaskKey>)> {
-    let condition = condition_among(&act.selection(), few, &sql::FIND_SELECTED);
+    let condition = condition_among(&act.selection, few, &sql::FIND_SELECTED);
     let text = order::with_condition(&sql::FIND_SELECTED.text, &condition.text) + order;
-    let reads = act.filter.reads();
+    let reads = act.selection.filter.as_ref().map(TaskFilter::reads).unwrap_or_default();
     let fixed: Vec<Param<'_>> = vec![
         (&queue.0, Type::INT8),
         (&reads.definition, Type::BOOL),
@@ -301,7 +299,7 @@ async fn collect(
     while let Some(row) = snapshot.next(&mut found).await? {
         let key = rows::key(&row)?;
         (rows, last) = (rows + 1, Some(key));
-        if act.selects(&RowFields::new(&row)) {
+        if act.selection.matches(&RowFields::new(&row)) {
             collector.add(FoundTask { key, version: rows::version(&row)? });
         }
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rusqlite::params;
+use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::task::{Task, TaskHead};
@@ -107,7 +108,7 @@ fn visit_matching(
         if over {
             return Ok(NextRow::Break(()));
         }
-        if !bulk.selects(&RowFields::new(row)) {
+        if !bulk.selection.matches(&RowFields::new(row)) {
             return Ok(CONTINUE);
         }
         Ok(each(rows::key(row)?, &rows::task(row, &bulk.queue)?))
@@ -144,13 +145,13 @@ fn find_first(
     act: &ActOnTasks,
     mut collector: Collector,
 ) -> Read<Collector> {
-    let selection = act.selection();
-    let begun = sparse_reads::begin(file, index, &act.queue, &selection, Need::All)?;
+    let selection = &act.selection;
+    let begun = sparse_reads::begin(file, index, &act.queue, selection, Need::All)?;
     if begun.key != queue {
         // It was deleted and created again a moment ago.
         return Err(StoreError::Busy.into());
     }
-    each_selected(file, &begun, &selection, |row, _| {
+    each_selected(file, &begun, selection, |row, _| {
         collector.add(FoundTask { key: rows::key(row)?, version: 0 });
         Ok(())
     })?;
@@ -164,10 +165,10 @@ fn find_in(
     KeyRange { after, until }: KeyRange,
     mut collector: Collector,
 ) -> Read<Collector> {
-    let reads = act.filter.reads();
+    let reads = act.selection.filter.as_ref().map(TaskFilter::reads).unwrap_or_default();
     let statement = sql::SCAN_TASKS_BETWEEN.choose(reads.definition || reads.outcome);
     file.each_row(statement, params![queue.0, after.0, until.0], |row| {
-        if act.selects(&RowFields::new(row)) {
+        if act.selection.matches(&RowFields::new(row)) {
             collector.add(FoundTask { key: rows::key(row)?, version: 0 });
         }
         Ok(if collector.is_full() { NextRow::Break(()) } else { CONTINUE })

@@ -213,7 +213,7 @@ impl Plan {
         let weighed: Vec<bool> = found.iter().map(|(key, _)| self.has_change(*key)).collect();
         self.again.extend(keys.iter().map(|key| (*key, Decided::Skipped)));
         for ((key, task), was_weighed) in found.iter().zip(weighed) {
-            if bulk.selects(&task.view()) {
+            if bulk.selection.matches(&task.view()) {
                 let decided = decide(&bulk.update, task)?;
                 if matches!(decided, Decided::Changes(_)) && !was_weighed {
                     self.weight.add(&bulk.update, task);

@@ -55,7 +55,7 @@ impl BulkActions {
     /// Does a bulk action. When a caller drops this, the portion that has begun is finished and no other begins.
     pub async fn run(&self, store: &impl FindTasks, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
         if act.dry_run {
-            let matched = store.count_tasks(&act.queue, act.selection()).await?;
+            let matched = store.count_tasks(&act.queue, act.selection.clone()).await?;
             expect(&act, matched)?;
             return Ok(Acted { matched, changed: 0 });
         }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use taskqueue_core::bulk_action::BulkAction;
 use taskqueue_core::definition::{Definition, Identity};
-use taskqueue_core::filter::{TaskFields, TaskFilter};
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::json::{JsonObject, merge_patch};
 use taskqueue_core::lifecycle::{RunReport, TaskAction};
@@ -13,7 +12,7 @@ use taskqueue_core::observation::Report;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::settings::{Retention, SettingsPatch};
-use taskqueue_core::task::{Status, Task};
+use taskqueue_core::task::Task;
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::update::Update;
 
@@ -119,17 +118,9 @@ pub struct UpdateTasks {
 #[derive(Clone, Debug)]
 pub struct BulkUpdate {
     pub queue: QueueName,
-    pub filter: TaskFilter,
+    /// Which tasks are updated: see [`Update::selection`].
+    pub selection: TaskSelection,
     pub update: Update,
-    /// True if archived tasks are updated, too.
-    pub include_archived: bool,
-}
-
-impl BulkUpdate {
-    /// Returns whether a task of the queue is updated: running ones are skipped.
-    pub fn selects<T: TaskFields>(&self, task: &T) -> bool {
-        task.status() != Status::Running && (self.include_archived || !task.archived()) && self.filter.matches(task)
-    }
 }
 
 /// How many tasks a bulk update matched and changed.
@@ -147,26 +138,12 @@ pub struct Updated {
 pub struct ActOnTasks {
     pub queue: QueueName,
     pub action: BulkAction,
-    pub filter: TaskFilter,
+    /// Which tasks it is done to: see [`BulkAction::selection`].
+    pub selection: TaskSelection,
     /// How many tasks the client expects to be selected; with any other number nothing is done.
     pub expect: Option<u64>,
     /// True if to count only.
     pub dry_run: bool,
-    /// True if archived tasks are selected, too.
-    pub include_archived: bool,
-}
-
-impl ActOnTasks {
-    pub fn selects<T: TaskFields>(&self, task: &T) -> bool {
-        self.selection().matches(task)
-    }
-
-    /// Returns the selection for reads.
-    pub fn selection(&self) -> TaskSelection {
-        let among = Some(self.action.applies_to());
-        let include_archived = self.include_archived;
-        TaskSelection { filter: Some(self.filter.clone()), among, include_archived, ..TaskSelection::default() }
-    }
 }
 
 /// The result of a bulk action.

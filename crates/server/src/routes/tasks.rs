@@ -133,8 +133,8 @@ pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> H
     let BulkUpdateRequest { filter, changes, include_archived } = call.body(&state).await?;
     let queue = call.queue()?;
     let filter = read_filter(&state, filter, TaskFilter::parse).await?;
-    let bulk = command::BulkUpdate { queue, filter, update: changes, include_archived };
-    let command::Updated { matched, updated } = state.store().update_tasks(Arc::new(bulk)).await?;
+    let bulk = command::BulkUpdate { queue, selection: Update::selection(filter, include_archived), update: changes };
+    let command::Updated { matched, updated } = state.store.update_tasks(Arc::new(bulk)).await?;
     Ok(respond::written(|out| Updated { matched, updated }.write(out)))
 }
 
@@ -199,7 +199,7 @@ async fn act_on_tasks(state: &AppState, call: Call, action: BulkAction) -> Handl
     let BulkActionRequest { filter, expect, dry_run, include_archived } = call.body(state).await?;
     let queue = call.queue()?;
     let filter = read_filter(state, filter, TaskFilter::parse).await?;
-    let act = ActOnTasks { queue, action, filter, expect, dry_run, include_archived };
-    let command::Acted { matched, changed } = state.store().act_on_tasks(Arc::new(act)).await?;
+    let act = ActOnTasks { queue, action, selection: action.selection(filter, include_archived), expect, dry_run };
+    let command::Acted { matched, changed } = state.store.act_on_tasks(Arc::new(act)).await?;
     Ok(respond::written(|out| Acted { matched, changed }.write(out)))
 }

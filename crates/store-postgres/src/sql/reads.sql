@@ -46,12 +46,12 @@ WHERE coalesce(tasks.bytes_before, 0) < $3::bigint
 ORDER BY tasks.created_at DESC, tasks.id DESC;
 
 -- name: LIST_MATCHING
--- Lists the whole tasks of a queue that are not running. A condition takes the place of `true` (`dialect/order.rs`).
+-- Lists the whole tasks of a queue. A condition takes the place of `true` (`dialect/order.rs`).
 SELECT {task_columns}
 FROM taskqueue.tasks
 JOIN taskqueue.definitions ON definitions.task_key = tasks.task_key
 LEFT JOIN taskqueue.outcomes ON outcomes.task_key = tasks.task_key
-WHERE tasks.queue_key = $1::bigint AND tasks.status <> 'running' AND true;
+WHERE tasks.queue_key = $1::bigint AND true;
 
 -- name: SCAN_TASKS
 -- Reads the tasks of a queue in no order, with the JSON that a filter reads: definitions if $2, outcomes if $3. Other JSON is

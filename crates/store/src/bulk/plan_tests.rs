@@ -25,9 +25,8 @@ fn bulk() -> BulkUpdate {
     let update = Update { priority: Some(5), ..Update::default() };
     BulkUpdate {
         queue: QueueName::parse("q").unwrap(),
-        filter: TaskFilter::parse("priority < 10").unwrap(),
+        selection: Update::selection(TaskFilter::parse("priority < 10").unwrap(), false),
         update,
-        include_archived: false,
     }
 }
 

@@ -52,12 +52,12 @@ pub async fn bulk_updates_and_actions_leave_archived_tasks_out_unless_they_are_i
     let mut bulk = update_all("q", "status == 'cancelled'", to_priority(7));
     let updated = fixture.ok(bulk.clone()).await;
     assert_eq!((updated.matched, updated.updated), (3, 3));
-    bulk.include_archived = true;
+    bulk.selection.include_archived = true;
     let updated = fixture.ok(bulk).await;
     assert_eq!((updated.matched, updated.updated), (6, 3));
     let mut act = act_on_all("q", BulkAction::Requeue, "status == 'cancelled'");
     assert_eq!(fixture.ok(act.clone()).await.matched, 3);
-    act.include_archived = true;
+    act.selection.include_archived = true;
     assert_eq!(fixture.ok(act).await.changed, 3);
     assert_eq!(fixture.count(all()).await, 6, "a requeue takes them out");
 }
@@ -72,7 +72,7 @@ pub async fn a_bulk_update_archives_all_or_nothing(fixture: Fixture) {
     fixture.ok(update_all("q", "status == 'cancelled'", to_archived(true))).await;
     assert_eq!((fixture.count(all()).await, fixture.count_by_status().await), (1, [1, 0, 0, 0, 0]));
     let mut back = update_all("q", "archived == true", to_archived(false));
-    back.include_archived = true;
+    back.selection.include_archived = true;
     assert_eq!(fixture.ok(back).await.updated, 2);
     assert_eq!(fixture.count_by_status().await, [1, 0, 0, 0, 2]);
 }

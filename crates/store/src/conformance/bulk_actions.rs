@@ -204,7 +204,8 @@ pub async fn a_bulk_action_does_what_a_loop_over_the_ids_does(fixture: Fixture) 
 
 /// A command for each task that matches, in the order of creation.
 pub(super) async fn one_by_one(fixture: &Fixture, act: &ActOnTasks) -> Vec<AnyCommand> {
-    let mut tasks: Vec<Task> = fixture.tasks("q").await.into_iter().filter(|task| act.selects(&task.view())).collect();
+    let mut tasks: Vec<Task> =
+        fixture.tasks("q").await.into_iter().filter(|task| act.selection.matches(&task.view())).collect();
     tasks.sort_by_key(|task| task.lifecycle.created_at);
     let command = |Task { id, .. }: Task| {
         let queue = act.queue.clone();

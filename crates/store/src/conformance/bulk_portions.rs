@@ -257,13 +257,13 @@ pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(fixtu
             }
         };
         let name = act.queue.as_str();
-        let Ok(found) = fixture.store.count_tasks(&act.queue, act.selection()).await else { continue };
+        let Ok(found) = fixture.store.count_tasks(&act.queue, act.selection.clone()).await else { continue };
         if found == 0 {
             continue;
         }
         held += 1;
         let selected = |tasks: Vec<taskqueue_core::task::Task>| {
-            tasks.into_iter().filter(|task| act.selects(&task.view())).collect::<Vec<_>>()
+            tasks.into_iter().filter(|task| act.selection.matches(&task.view())).collect::<Vec<_>>()
         };
         let first = selected(fixture.tasks(name).await);
         assert_eq!(first.len() as u64, found);

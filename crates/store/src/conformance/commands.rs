@@ -271,13 +271,13 @@ pub fn update(in_queue: &str, id: impl std::fmt::Display, update: Update) -> Upd
 
 /// Updates many tasks.
 pub fn update_all(in_queue: &str, which: &str, update: Update) -> BulkUpdate {
-    BulkUpdate { queue: queue(in_queue), filter: task_filter(which), update, include_archived: false }
+    BulkUpdate { queue: queue(in_queue), selection: Update::selection(task_filter(which), false), update }
 }
 
 /// Acts on all tasks that match, without expecting anything.
 pub fn act_on_all(in_queue: &str, action: BulkAction, which: &str) -> ActOnTasks {
-    let (queue, filter) = (queue(in_queue), task_filter(which));
-    ActOnTasks { queue, action, filter, expect: None, dry_run: false, include_archived: false }
+    let (queue, selection) = (queue(in_queue), action.selection(task_filter(which), false));
+    ActOnTasks { queue, action, selection, expect: None, dry_run: false }
 }
 
 /// An update of the priority.

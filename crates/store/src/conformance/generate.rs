@@ -95,14 +95,15 @@ impl Generator {
             33..=37 => {
                 let filter = task_filter(&filter_text(&mut self.random, 1));
                 let include_archived = self.random.percent(30);
-                BulkUpdate { queue, filter, update: self.update(), include_archived }.into()
+                BulkUpdate { queue, selection: Update::selection(filter, include_archived), update: self.update() }
+                    .into()
             }
             38..=40 => {
                 let filter = task_filter(&filter_text(&mut self.random, 1));
                 let expect = self.random.percent(20).then(|| self.random.below(4) as u64);
                 let (action, dry_run) = (self.random.pick(&BulkAction::ALL), self.random.percent(10));
-                let include_archived = self.random.percent(30);
-                ActOnTasks { queue, action, filter, expect, dry_run, include_archived }.into()
+                let selection = action.selection(filter, self.random.percent(30));
+                ActOnTasks { queue, action, selection, expect, dry_run }.into()
             }
             41..=49 => {
                 let kind = self.random.below(8);

@@ -106,7 +106,7 @@ impl Store for ModelStore {
     }
 
     async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> StoreResult<ActivitySeries> {
-        let (state, unit) = (self.state(), selection.unit);
+        let (state, unit) = (self.state.lock(), selection.unit);
         let range = selection.range(self.clock.now());
         let spans = state.known_spans(&self.parts.activity, state.queue(queue)?, unit, range);
         Ok(ActivitySeries { unit, spans, since: state.counts_since })
@@ -234,7 +234,7 @@ impl FindTasks for ModelStore {
         let state = self.state.lock();
         let queue = state.queue(&act.queue)?;
         let mut collector = Collector::up_to(most);
-        for (key, _) in state.tasks_of(queue).filter(|(_, task)| act.selects(&task.view())) {
+        for (key, _) in state.tasks_of(queue).filter(|(_, task)| act.selection.matches(&task.view())) {
             if range.is_none_or(|range| range.after < key && key <= range.until) {
                 collector.add(FoundTask { key, version: 0 });
             }

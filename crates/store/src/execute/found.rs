@@ -110,7 +110,7 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
                     task = self.execution.tx.load_task(self.queue, key)?;
                 }
                 let found = found.iter().find(|found| found.key == key);
-                if let Some(found) = found.filter(|_| self.act.selects(&task.view())) {
+                if let Some(found) = found.filter(|_| self.act.selection.matches(&task.view())) {
                     self.act_on(*found, &task.head())?;
                 }
             }

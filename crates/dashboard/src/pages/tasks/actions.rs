@@ -110,12 +110,13 @@ impl BulkWork<'_> {
             let (store, queue, include_archived) = (self.dashboard.store(), self.queue.clone(), self.include_archived);
             let done = match change {
                 Change::Bulk(action) => {
-                    let action = *action;
-                    let act = ActOnTasks { queue, action, filter, expect, dry_run: false, include_archived };
+                    let (action, selection) = (*action, action.selection(filter, include_archived));
+                    let act = ActOnTasks { queue, action, selection, expect, dry_run: false };
                     store.act_on_tasks(Arc::new(act)).await.map(|done| (done.matched, done.changed))
                 }
                 Change::Update(update) => {
-                    let bulk = BulkUpdate { queue, filter, update: (**update).clone(), include_archived };
+                    let selection = Update::selection(filter, include_archived);
+                    let bulk = BulkUpdate { queue, selection, update: (**update).clone() };
                     store.update_tasks(Arc::new(bulk)).await.map(|done| (done.matched, done.updated))
                 }
             };
@@ -158,10 +159,7 @@ impl BulkWork<'_> {
     async fn counted(&self, target: &Target) -> Result<Vec<TaskFilter>, Undone> {
         let filters = self.filters(target).await?;
         if let [filter] = filters.as_slice() {
-            let among = Some(self.action.applies_to());
-            let include_archived = self.include_archived;
-            let filter = Some(filter.clone());
-            let selection = TaskSelection { filter, among, include_archived, ..TaskSelection::default() };
+            let selection = TaskSelection::among(self.action.applies_to(), filter.clone(), self.include_archived);
             if self.dashboard.store().count_tasks(self.queue, selection).await? != self.agreed {
                 return Err(Undone::OtherNumber);
             }

@@ -314,7 +314,7 @@ impl BatchTransaction for ModelTransaction<'_> {
     }
 
     fn visit_matching(&mut self, queue: Queue<'_>, bulk: &BulkUpdate, _: &Limit, each: VisitTask<'_>) -> Loaded<()> {
-        for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| bulk.selects(&task.view())) {
+        for (key, task) in self.state.tasks_of(queue.key).filter(|(_, task)| bulk.selection.matches(&task.view())) {
             if each(key, task).is_break() {
                 break;
             }
