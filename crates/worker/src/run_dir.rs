@@ -72,9 +72,14 @@ impl RunDir {
 
 /// Options that neither follow a symbolic link nor wait for the other end of a pipe.
 pub(crate) fn open_options() -> OpenOptions {
+    let mut options = with_flags(OFlags::NOFOLLOW | OFlags::NONBLOCK);
+    options.mode(FILE_MODE);
+    options
+}
+
+pub(crate) fn with_flags(flags: OFlags) -> OpenOptions {
     let mut options = OpenOptions::new();
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    options.custom_flags(i32::try_from(flags.bits()).unwrap_or(0)).mode(FILE_MODE);
+    options.custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
     options
 }
 
@@ -94,10 +99,8 @@ pub(crate) fn open_private(path: &Path) -> Result<File, RunDirError> {
 
 /// Opens a folder without following a symbolic link.
 fn open_folder(path: &Path) -> Result<File, RunDirError> {
-    let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
-    options.open(path).map_err(|error| link_or_unusable(path, error))
+    let mut options = with_flags(OFlags::NOFOLLOW | OFlags::DIRECTORY);
+    options.read(true).open(path).map_err(|error| link_or_unusable(path, error))
 }
 
 /// Explains why a path that must not be a link could not be opened.

@@ -1,9 +1,8 @@
 //! Reports that the server has neither accepted nor refused, one file each in `undelivered/` of the run directory. If this worker
 //! ends before they are delivered, the next one delivers them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::events::{Event, EventSink};
 use crate::report::{GIVE_BACK, RunKey};
-use crate::run_dir::{FILE_MODE, RunDir, RunDirError, open_private};
+use crate::run_dir::{RunDir, RunDirError, open_options, open_private};
 
 /// The longest time of a disk operation. A network disk may hang for hours, and must not delay the reports.
 pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -161,11 +160,8 @@ async fn with_timeout(work: impl FnOnce() -> io::Result<()> + Send + 'static) ->
 /// Writes to another file and renames it, so that no reader sees half a report.
 fn write(file: &Path, text: &[u8]) -> io::Result<()> {
     let unfinished = file.with_extension("new");
-    let mut options = OpenOptions::new();
     // Only this user writes to the folder, so an existing file is an unfinished one of a worker.
-    options.write(true).create(true).truncate(true).mode(FILE_MODE);
-    options.custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0));
-    options.open(&unfinished)?.write_all(text)?;
+    open_options().write(true).create(true).truncate(true).open(&unfinished)?.write_all(text)?;
     fs::rename(unfinished, file)
 }
 

@@ -1,18 +1,18 @@
 //! The folder of one run, `RUN_DIR/<task>/<run>/`: args, result and output.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use taskqueue_client::{Failure, JsonObject, RunId, TaskId};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::json_file::read_object;
-use crate::run_dir::{RunDir, open_options};
+use crate::run_dir::{RunDir, open_options, with_flags};
 
 /// The longest result file that is read. Blanks and escapes make it larger than the stored result.
 const RESULT_FILE_BYTES: u64 = 8 * TASK_DATA_BYTES as u64;
@@ -96,11 +96,9 @@ impl RunFolder {
 
     fn result_text(&self) -> Result<Option<Vec<u8>>, Failure> {
         // Does not block if the file is a pipe.
-        let mut options = OpenOptions::new();
-        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-        std::os::unix::fs::OpenOptionsExt::custom_flags(options.read(true), flags);
+        let mut options = with_flags(OFlags::NONBLOCK);
         let unreadable = |error: io::Error| invalid(&format!("it cannot be read: {error}"));
-        let file = match options.open(self.result()) {
+        let file = match options.read(true).open(self.result()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(unreadable(error)),
