@@ -12,5 +12,7 @@ mod writer;
 pub use self::claim::{ClaimTasksRequest, ClaimedTasks, RefusedRun};
 pub use self::create::{CreateTasksRequest, CreatedTasks, ReadTask, RefusedTask};
 pub use self::items::{BatchBody, BatchError, ItemError};
-pub use self::report::{RefusedReport, ReportRunsRequest, ReportedRuns, RunAction, RunItem, RunItemIds};
+pub use self::report::{
+    RefusedReport, ReportRunsRequest, ReportedRuns, RunAction, RunItem, RunItemIds, write_run_item,
+};
 pub use self::writer::{BatchWriter, ItemsWriter, refused_item};

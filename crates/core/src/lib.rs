@@ -30,6 +30,7 @@ pub mod output;
 pub mod pending_parts;
 pub mod progress;
 pub mod refusal;
+pub mod run_item;
 pub mod scheduling;
 pub mod selection;
 pub mod settings;

@@ -61,6 +61,15 @@ impl RunReport {
             Self::Unclaim { .. } => RunEnd::Unclaim,
         }
     }
+
+    /// Returns the bytes of its texts.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Complete { result } => result.as_str().len(),
+            Self::Fail { failure, .. } => failure.bytes(),
+            Self::Unclaim { .. } => 0,
+        }
+    }
 }
 
 /// A change to write. The definition never changes here.

@@ -10,6 +10,7 @@ use taskqueue_core::json::{JsonObject, merge_patch};
 use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::Report;
 use taskqueue_core::refusal::Refusal;
+pub use taskqueue_core::run_item::{RunAction, RunItem};
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::settings::{Retention, SettingsPatch};
 use taskqueue_core::task::Task;
@@ -345,25 +346,6 @@ pub struct ReportRun {
 pub struct ReportRuns {
     pub queue: QueueName,
     pub reports: Portion<RunItem>,
-}
-
-#[derive(Clone, Debug)]
-pub struct RunItem {
-    pub id: TaskId,
-    pub run_id: RunId,
-    pub action: RunAction,
-}
-
-#[derive(Clone, Debug)]
-pub enum RunAction {
-    Heartbeat {
-        progress: Option<JsonObject>,
-    },
-    Progress {
-        progress: JsonObject,
-    },
-    /// Ends the run.
-    Report(RunReport),
 }
 
 /// The outcome of each item, in the order of the command.

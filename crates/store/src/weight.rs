@@ -54,11 +54,7 @@ pub(crate) fn of_update(update: &Update) -> usize {
 }
 
 pub(crate) fn of_run_action(action: &RunAction) -> usize {
-    match action {
-        RunAction::Heartbeat { progress: None } => 1,
-        RunAction::Heartbeat { progress: Some(progress) } | RunAction::Progress { progress } => of_progress(progress),
-        RunAction::Report(report) => of_report(report),
-    }
+    1 + of_bytes(action.bytes())
 }
 
 pub(crate) fn of_progress(progress: &JsonObject) -> usize {
@@ -66,14 +62,7 @@ pub(crate) fn of_progress(progress: &JsonObject) -> usize {
 }
 
 pub(crate) fn of_report(report: &RunReport) -> usize {
-    let bytes = match report {
-        RunReport::Complete { result } => result.as_str().len(),
-        RunReport::Fail { failure, .. } => {
-            failure.message.len() + failure.traceback.as_ref().map_or(0, |text| text.len())
-        }
-        RunReport::Unclaim { .. } => 0,
-    };
-    1 + of_bytes(bytes)
+    1 + of_bytes(report.bytes())
 }
 
 /// The work of a transaction so far that was not known before it began: of which tasks its commands change, only they know how

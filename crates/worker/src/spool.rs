@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
+use taskqueue_api::batch::write_run_item;
 use taskqueue_api::object_reader::ObjectReader;
 use taskqueue_client::{Failure, QueueName, RunAction, RunId, RunReport, TaskId};
 use taskqueue_core::json::{ObjectWriter, Value, parse};
@@ -168,7 +168,7 @@ fn write(file: &Path, text: &[u8]) -> io::Result<()> {
 /// Returns the contents of a file: which run of which server, and the report as an item of a batch.
 fn text(url: &str, run: &RunKey, report: &RunReport) -> Vec<u8> {
     let object = ObjectWriter::new().text("url", url).text("queue", run.queue.as_str());
-    let mut text = run.item(RunAction::End(report.clone())).write_fields(object).end();
+    let mut text = write_run_item(&run.item(RunAction::End(report.clone())), object).end();
     text.push(b'\n');
     text
 }

@@ -3,8 +3,9 @@
 use std::borrow::{BorrowMut, Cow};
 
 use taskqueue_core::ids::{RunId, TaskId};
-use taskqueue_core::json::{JsonObject, ObjectWriter, Reader, Value};
+use taskqueue_core::json::{ObjectWriter, Reader, Value};
 use taskqueue_core::lifecycle::RunReport;
+pub use taskqueue_core::run_item::{RunAction, RunItem};
 use taskqueue_core::time::Timestamp;
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Type};
@@ -28,21 +29,6 @@ pub struct ReportRunsRequest {
     /// The reports.
     #[schema(value_type = Vec<RunItemSchema>, min_items = 1, max_items = 1000)]
     pub reports: Vec<Result<RunItem, RefusedReport>>,
-}
-
-/// What one run reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunItem {
-    pub task_id: TaskId,
-    pub run_id: RunId,
-    pub action: RunAction,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunAction {
-    Heartbeat { progress: Option<JsonObject> },
-    Progress { progress: JsonObject },
-    End(RunReport),
 }
 
 /// The ids of an item that is refused, shown up to a limit.
@@ -116,41 +102,16 @@ fn read_body(item: &mut BatchItem<'_>, action: &str) -> Result<(RunId, RunAction
     })
 }
 
-impl RunAction {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Heartbeat { .. } => "heartbeat",
-            Self::Progress { .. } => "progress",
-            Self::End(report) => report.end().as_str(),
+/// Appends the fields of an item.
+pub fn write_run_item<B: BorrowMut<Vec<u8>>>(item: &RunItem, object: ObjectWriter<B>) -> ObjectWriter<B> {
+    let RunItem { task_id, run_id, action } = item;
+    let (run_id, object) = (*run_id, object.text("task_id", task_id.as_str()).text("action", action.name()));
+    match action {
+        RunAction::End(report) => write_report(object, run_id, report),
+        RunAction::Heartbeat { progress } => {
+            HeartbeatRequest { run_id, progress: progress.clone() }.write_fields(object)
         }
-    }
-
-    /// Returns the bytes of its texts.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Self::End(RunReport::Complete { result }) => result.as_str().len(),
-            Self::End(RunReport::Fail { failure, .. }) => failure.bytes(),
-            Self::Heartbeat { progress } => progress.as_ref().map_or(0, |progress| progress.as_str().len()),
-            Self::Progress { progress } => progress.as_str().len(),
-            Self::End(RunReport::Unclaim { .. }) => 0,
-        }
-    }
-}
-
-impl RunItem {
-    /// Appends the fields of the item.
-    pub fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
-        let (run_id, action) = (self.run_id, &self.action);
-        let object = object.text("task_id", self.task_id.as_str()).text("action", action.name());
-        match action {
-            RunAction::End(report) => write_report(object, run_id, report),
-            RunAction::Heartbeat { progress } => {
-                HeartbeatRequest { run_id, progress: progress.clone() }.write_fields(object)
-            }
-            RunAction::Progress { progress } => {
-                ProgressRequest { run_id, progress: progress.clone() }.write_fields(object)
-            }
-        }
+        RunAction::Progress { progress } => ProgressRequest { run_id, progress: progress.clone() }.write_fields(object),
     }
 }
 
@@ -165,7 +126,7 @@ impl BatchWriter {
     /// Adds a report. False if it does not fit: then nothing was added, and the report belongs into another batch.
     #[must_use]
     pub fn push_report(&mut self, item: &RunItem) -> bool {
-        self.push(|object| item.write_fields(object))
+        self.push(|object| write_run_item(item, object))
     }
 }
 

@@ -3,8 +3,7 @@
 
 use axum::extract::State;
 use taskqueue_api::batch::{
-    ClaimTasksRequest, ClaimedTasks, CreateTasksRequest, CreatedTasks, ReportRunsRequest, ReportedRuns, RunAction,
-    RunItem,
+    ClaimTasksRequest, ClaimedTasks, CreateTasksRequest, CreatedTasks, ReportRunsRequest, ReportedRuns, RunItem,
 };
 use taskqueue_api::parameters::{ClaimPreference, QueuePath};
 use taskqueue_api::paths;
@@ -12,10 +11,9 @@ use taskqueue_api::task::Creation;
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::scheduling::SchedulingFields;
 use taskqueue_store::StoreError;
-use taskqueue_store::command::{self, ClaimTasks, Claimed, CreateTasks, NewTask, ReportRuns, runs_bytes};
+use taskqueue_store::command::{ClaimTasks, Claimed, CreateTasks, NewTask, ReportRuns, runs_bytes};
 use taskqueue_store::portions::write_items;
 
 use super::HandlerResult;
@@ -169,19 +167,13 @@ pub(crate) async fn report_runs(State(state): State<AppState>, mut call: BatchCa
     Ok(respond::large(reservation, body))
 }
 
-type SortedReports = (Places<(TaskId, RunId)>, Vec<command::RunItem>);
+type SortedReports = (Places<(TaskId, RunId)>, Vec<RunItem>);
 
 /// Returns the bytes that they take in memory.
 fn reports_bytes((places, reports): &SortedReports) -> usize {
-    let texts = |item: &command::RunItem| match &item.action {
-        command::RunAction::Report(RunReport::Complete { result }) => result.as_str().len(),
-        command::RunAction::Report(RunReport::Fail { failure, .. }) => {
-            failure.kind.len() + failure.message.len() + failure.traceback.as_ref().map_or(0, |text| text.len())
-        }
-        _ => 0,
-    };
-    let fixed = size_of::<command::RunItem>() + TEXTS_BYTES;
-    places.memory_bytes() + reports.len() * fixed + reports.iter().map(texts).sum::<usize>()
+    let fixed = size_of::<RunItem>() + TEXTS_BYTES;
+    let texts = reports.iter().map(|report| report.action.bytes());
+    places.memory_bytes() + reports.len() * fixed + texts.sum::<usize>()
 }
 
 fn sort_reports(ReportRunsRequest { reports }: ReportRunsRequest) -> SortedReports {
@@ -189,14 +181,9 @@ fn sort_reports(ReportRunsRequest { reports }: ReportRunsRequest) -> SortedRepor
     let mut good = Vec::with_capacity(reports.len());
     for report in reports {
         match report {
-            Ok(RunItem { task_id, run_id, action }) => {
-                places.send((task_id, run_id));
-                let action = match action {
-                    RunAction::Heartbeat { progress } => command::RunAction::Heartbeat { progress },
-                    RunAction::Progress { progress } => command::RunAction::Progress { progress },
-                    RunAction::End(report) => command::RunAction::Report(report),
-                };
-                good.push(command::RunItem { id: task_id, run_id, action });
+            Ok(report) => {
+                places.send((report.task_id, report.run_id));
+                good.push(report);
             }
             Err(refused) => {
                 let (ids, error) = *refused;

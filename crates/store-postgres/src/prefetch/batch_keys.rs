@@ -72,9 +72,9 @@ impl BatchKeys {
             WriteRequest::Claim(claim) => self.add_claims(queue, &claim.command.route, &[claim.command.run_id]),
             WriteRequest::ClaimTasks(claim) => self.add_claims(queue, &claim.command.route, &claim.command.run_ids),
             WriteRequest::ReportRuns(reports) => {
-                for RunItem { id, action, .. } in reports.command.reports.iter() {
+                for RunItem { task_id: id, action, .. } in reports.command.reports.iter() {
                     match action {
-                        RunAction::Report(_) => self.add_ended(task(*id)),
+                        RunAction::End(_) => self.add_ended(task(*id)),
                         RunAction::Progress { .. } => self.add_held(task(*id), true),
                         RunAction::Heartbeat { progress } => self.add_held(task(*id), progress.is_some()),
                     }

@@ -115,11 +115,11 @@ any_command! {
 
 impl AnyCommand {
     /// What an item of a report of several runs says, alone.
-    pub fn of_item(queue: QueueName, RunItem { id, run_id, action }: RunItem) -> Self {
+    pub fn of_item(queue: QueueName, RunItem { task_id: id, run_id, action }: RunItem) -> Self {
         match action {
             RunAction::Heartbeat { progress } => Heartbeat { queue, id, run_id, progress }.into(),
             RunAction::Progress { progress } => ReportProgress { queue, id, run_id, progress }.into(),
-            RunAction::Report(report) => ReportRun { queue, id, run_id, report }.into(),
+            RunAction::End(report) => ReportRun { queue, id, run_id, report }.into(),
         }
     }
 }

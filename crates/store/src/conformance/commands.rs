@@ -170,19 +170,19 @@ pub fn report_all(reports: impl IntoIterator<Item = RunItem>) -> ReportRuns {
 
 impl From<Heartbeat> for RunItem {
     fn from(Heartbeat { id, run_id, progress, .. }: Heartbeat) -> Self {
-        Self { id, run_id, action: RunAction::Heartbeat { progress } }
+        Self { task_id: id, run_id, action: RunAction::Heartbeat { progress } }
     }
 }
 
 impl From<ReportProgress> for RunItem {
     fn from(ReportProgress { id, run_id, progress, .. }: ReportProgress) -> Self {
-        Self { id, run_id, action: RunAction::Progress { progress } }
+        Self { task_id: id, run_id, action: RunAction::Progress { progress } }
     }
 }
 
 impl From<ReportRun> for RunItem {
     fn from(ReportRun { id, run_id, report, .. }: ReportRun) -> Self {
-        Self { id, run_id, action: RunAction::Report(report) }
+        Self { task_id: id, run_id, action: RunAction::End(report) }
     }
 }
 

@@ -292,11 +292,14 @@ impl Generator {
         let report = match self.random.below(11) {
             0 | 1 => {
                 let progress = self.random.percent(40).then(|| self.progress());
-                return (queue, RunItem { id, run_id: run_id(run), action: RunAction::Heartbeat { progress } });
+                return (
+                    queue,
+                    RunItem { task_id: id, run_id: run_id(run), action: RunAction::Heartbeat { progress } },
+                );
             }
             9 | 10 => {
                 let progress = self.progress();
-                return (queue, RunItem { id, run_id: run_id(run), action: RunAction::Progress { progress } });
+                return (queue, RunItem { task_id: id, run_id: run_id(run), action: RunAction::Progress { progress } });
             }
             2 | 3 if self.random.percent(3) => RunReport::Complete { result: args_beyond_the_limit(1) },
             2 | 3 => RunReport::Complete { result: json(&mut self.random) },
@@ -306,7 +309,7 @@ impl Generator {
             }
             _ => RunReport::Unclaim { delay: self.delay() },
         };
-        (queue, RunItem { id, run_id: run_id(run), action: RunAction::Report(report) })
+        (queue, RunItem { task_id: id, run_id: run_id(run), action: RunAction::End(report) })
     }
 
     fn delay(&mut self) -> Option<Duration> {

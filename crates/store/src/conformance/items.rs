@@ -77,7 +77,7 @@ pub async fn a_refused_item_leaves_the_others_alone(fixture: Fixture) {
         fail("q", 1, 1).into(),
         heartbeat("q", 9, 1).into(),
         unclaim("q", 3, 1).into(),
-        RunItem { id: task_id(3), run_id: run_id(2), action: RunAction::Report(RunReport::Unclaim { delay: None }) },
+        RunItem { task_id: task_id(3), run_id: run_id(2), action: RunAction::End(RunReport::Unclaim { delay: None }) },
     ];
     let finalized = || Err(Refusal::RunFinalized { end: RunEnd::Complete });
     let lease = claimed[0].as_ref().unwrap().as_ref().unwrap().lease_expires_at;

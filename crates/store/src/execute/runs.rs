@@ -238,18 +238,18 @@ impl<T: BatchTransaction> Execution<'_, T> {
         ReportRuns { queue, reports }: &ReportRuns,
     ) -> StoreResult<Items<Option<Timestamp>>> {
         let queue = self.existing_queue(queue)?;
-        self.tx.prepare(queue.key, Needed::Tasks(reports.iter().map(|report| report.id).collect()))?;
+        self.tx.prepare(queue.key, Needed::Tasks(reports.iter().map(|report| report.task_id).collect()))?;
         let mut items = Vec::with_capacity(reports.len());
         for report in reports.iter() {
             // The rest is written in another transaction (`portions.rs`).
             if self.after_commit.done.is_full() && !items.is_empty() {
                 break;
             }
-            let (id, run_id) = (report.id, report.run_id);
+            let (id, run_id) = (report.task_id, report.run_id);
             let done = match &report.action {
                 RunAction::Heartbeat { progress } => self.renew(queue, id, run_id, progress.as_ref()).map(Some),
                 RunAction::Progress { progress } => self.record_progress(queue, id, run_id, progress).map(|()| None),
-                RunAction::Report(report) => self.end_run(queue, id, run_id, report).map(|()| None),
+                RunAction::End(report) => self.end_run(queue, id, run_id, report).map(|()| None),
             };
             items.push(item(done)?);
         }
