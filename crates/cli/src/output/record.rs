@@ -18,18 +18,20 @@ use super::terminal::escape_csv;
 use crate::field_path::{FieldPath, read_record, written};
 
 /// One result of a command.
-pub(crate) trait Record {
-    /// The columns of a table of such records.
-    const COLUMNS: Columns;
+pub(crate) trait Record: Sized {
+    /// The columns of a table of such records; none of what is a sentence for people.
+    const COLUMNS: Columns = &[];
 
     /// The heads of columns that are left out where the terminal is too narrow, the least important first.
     const LEAVE_OUT: &'static [&'static str] = &[];
 
-    /// The columns of `--output csv`: paths in its JSON with commas between them.
-    const FIELDS: &'static str;
+    /// The columns of `--output csv`: paths in its JSON with commas between them; none where they depend on the record.
+    const FIELDS: &'static str = "";
 
-    /// The cells of its row, one for each column; ages are counted from `now`.
-    fn cells(&self, now: Timestamp) -> Vec<Cell>;
+    /// The cells of its row, one for each column; ages are counted from `now`. Its fields, where they are not something else.
+    fn cells(&self, now: Timestamp) -> Vec<Cell> {
+        field_cells(&self.fields(), self, now)
+    }
 
     /// Appends the object that programs get.
     fn write_json(&self, out: &mut Vec<u8>);

@@ -2,11 +2,10 @@
 //! a secret holds nor a digest of it, by which a weak token could be guessed.
 
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
-use taskqueue_core::time::Timestamp;
 use taskqueue_core::words;
 use taskqueue_store::check::{Problem, Report};
 
-use crate::output::{Cell, Columns, Record, columns};
+use crate::output::Record;
 
 /// Returns seconds with three decimals.
 fn rounded(seconds: f64) -> String {
@@ -31,14 +30,7 @@ impl BackupRecord<'_> {
 }
 
 impl Record for BackupRecord<'_> {
-    const COLUMNS: Columns = columns![text "file", text "bytes", text "tasks", text "seconds"];
-
     const FIELDS: &'static str = "file,bytes,tasks,seconds";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        let (bytes, tasks) = (self.bytes.to_string(), self.report.tasks.to_string());
-        vec![Cell::new(&self.file), Cell::new(bytes), Cell::new(tasks), Cell::new(rounded(self.seconds))]
-    }
 
     fn write_json(&self, out: &mut Vec<u8>) {
         ObjectWriter::append_to(out)
@@ -93,14 +85,7 @@ impl CheckRecord<'_> {
 }
 
 impl Record for CheckRecord<'_> {
-    const COLUMNS: Columns = columns![text "status", text "problems", text "tasks"];
-
     const FIELDS: &'static str = "status,schema,queues,tasks,problem_count";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        let problems = self.report.findings.count().to_string();
-        vec![Cell::new(self.word()), Cell::new(problems), Cell::new(self.report.tasks.to_string())]
-    }
 
     fn write_json(&self, out: &mut Vec<u8>) {
         let Report { schema, rules_checked, queues, tasks, findings } = self.report;
@@ -134,13 +119,7 @@ impl ProblemRecord<'_> {
 }
 
 impl Record for ProblemRecord<'_> {
-    const COLUMNS: Columns = columns![text "RULE", shrinking "PROBLEM"];
-
     const FIELDS: &'static str = "rule,what";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        vec![Cell::new(self.0.rule.as_str()), Cell::new(&self.0.what)]
-    }
 
     fn write_json(&self, out: &mut Vec<u8>) {
         ObjectWriter::append_to(out).text("rule", self.0.rule.as_str()).text("what", &self.0.what).end();
@@ -189,15 +168,7 @@ impl FolderRecord {
 }
 
 impl Record for FolderRecord {
-    const COLUMNS: Columns = columns![text "folder", text "files", text "tasks", text "seconds"];
-
     const FIELDS: &'static str = "folder,tasks,seconds";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        let tasks = self.tasks.map(|count| count.to_string());
-        let files = self.files.len().to_string();
-        vec![Cell::new(&self.folder), Cell::new(files), Cell::optional(tasks), Cell::new(rounded(self.seconds))]
-    }
 
     fn write_json(&self, out: &mut Vec<u8>) {
         ObjectWriter::append_to(out)
@@ -212,7 +183,7 @@ impl Record for FolderRecord {
                 });
             })
             .field("not_there", |out| write_array(out, &self.absent, |out, name| write_string(out, name)))
-            .json("tasks", &self.tasks.map_or_else(|| "null".to_owned(), |count| count.to_string()))
+            .integer_or_null("tasks", self.tasks)
             .json("seconds", &rounded(self.seconds))
             .end();
     }

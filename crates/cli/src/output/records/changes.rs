@@ -39,23 +39,15 @@ impl Summary {
 }
 
 impl Record for Summary {
-    const COLUMNS: Columns = columns![text "SUMMARY"];
-
-    const FIELDS: &'static str = "";
-
     fn fields(&self) -> Vec<FieldPath> {
         let counts = self.counts.iter().map(|(name, _)| *name);
         counts.chain(self.timed_out.map(|_| "timed_out")).map(FieldPath::new).collect()
     }
 
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        vec![Cell::new(self.sentence())]
-    }
-
     fn write_json(&self, out: &mut Vec<u8>) {
         let object = ObjectWriter::append_to(out);
         let object = self.counts.iter().fold(object, |object, (name, count)| object.integer(name, *count));
-        self.timed_out.into_iter().fold(object, |object, is_over| object.boolean("timed_out", is_over)).end();
+        object.optional(self.timed_out, |object, is_over| object.boolean("timed_out", is_over)).end();
     }
 
     fn key(&self) -> String {
@@ -145,11 +137,8 @@ impl Record for ChangedRecord {
             self.changes.iter().fold(changes, |changes, FieldChange { path, from, to }| {
                 // What is not there is left out: null is a value.
                 changes.object(path, |change| {
-                    let values = [("from", from), ("to", to)];
-                    values.into_iter().fold(change, |change, (name, value)| match value {
-                        Some(json) => change.json(name, json),
-                        None => change,
-                    })
+                    let change = change.optional(from.as_ref(), |change, json| change.json("from", json));
+                    change.optional(to.as_ref(), |change, json| change.json("to", json))
                 })
             })
         });
@@ -167,10 +156,6 @@ impl Record for RerunRecord {
     const COLUMNS: Columns = columns![text "ID", text "NEW ID"];
 
     const FIELDS: &'static str = "old_id,new_id";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        vec![Cell::new(self.old_id.as_str()), Cell::new(self.new_id.as_str())]
-    }
 
     fn write_json(&self, out: &mut Vec<u8>) {
         ObjectWriter::append_to(out).text("old_id", self.old_id.as_str()).text("new_id", self.new_id.as_str()).end();
@@ -190,10 +175,6 @@ impl Record for CountRecord {
     const COLUMNS: Columns = columns![number "COUNT"];
 
     const FIELDS: &'static str = "count";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        vec![Cell::number(self.0)]
-    }
 
     fn write_json(&self, out: &mut Vec<u8>) {
         Count { count: self.0 }.write(out);

@@ -102,33 +102,22 @@ pub(crate) struct StatsRecord<'a> {
     pub(crate) last_hour: &'a [SeriesItem],
 }
 
-impl StatsRecord<'_> {
-    fn tasks(&self) -> impl Iterator<Item = (Status, u64)> {
-        let tasks = &self.stats.tasks;
-        let counts = [tasks.pending, tasks.running, tasks.succeeded, tasks.failed, tasks.cancelled];
-        Status::ALL.into_iter().zip(counts)
-    }
-}
-
 impl Record for StatsRecord<'_> {
-    const COLUMNS: Columns = columns![
-        text "QUEUE", number "PENDING", number "RUNNING", number "SUCCEEDED", number "FAILED", number "CANCELLED"
-    ];
-
     const FIELDS: &'static str = "tasks.pending,tasks.running,tasks.succeeded,tasks.failed,tasks.cancelled";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        let counts = self.tasks().map(|(_, tasks)| Cell::number(tasks));
-        [Cell::new(self.queue.as_str())].into_iter().chain(counts).collect()
-    }
 
     fn write_json(&self, out: &mut Vec<u8>) {
         self.stats.write(out);
     }
 
+    fn key(&self) -> String {
+        self.queue.to_string()
+    }
+
     fn details(&self, now: Timestamp) -> Vec<(&'static str, Cell)> {
         let mut details = vec![("queue", Cell::new(self.queue.as_str()))];
-        for (status, tasks) in self.tasks() {
+        let tasks = &self.stats.tasks;
+        let counts = [tasks.pending, tasks.running, tasks.succeeded, tasks.failed, tasks.cancelled];
+        for (status, tasks) in Status::ALL.into_iter().zip(counts) {
             let cell = Cell::new(words::number(tasks));
             details.push((status.as_str(), if tasks > 0 { cell.with_style_of(&Cell::status(status)) } else { cell }));
         }

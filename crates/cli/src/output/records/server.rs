@@ -57,10 +57,6 @@ impl Record for SettingRecord<'_> {
 
     const FIELDS: &'static str = "name,value,source";
 
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        vec![Cell::new(&self.0.name), Cell::new(&self.0.value), Cell::new(&self.0.source)]
-    }
-
     fn write_json(&self, out: &mut Vec<u8>) {
         let Setting { name, value, source } = self.0;
         ObjectWriter::append_to(out).text("name", name).text("value", value).text("source", source).end();
@@ -101,13 +97,7 @@ pub(crate) struct NewTokenRecord<'a> {
 }
 
 impl Record for NewTokenRecord<'_> {
-    const COLUMNS: Columns = columns![text "NAME", text "TOKEN"];
-
     const FIELDS: &'static str = "name,token,sha256";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        vec![Cell::new(&self.entry.name), Cell::new(self.token)]
-    }
 
     fn write_json(&self, out: &mut Vec<u8>) {
         let object = members(ObjectWriter::append_to(out).text("token", self.token), self.entry);

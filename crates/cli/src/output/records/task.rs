@@ -194,14 +194,6 @@ fn error_details(error: &LastError, occurred_at: &str) -> Vec<(&'static str, Cel
 pub(crate) struct ExplanationRecord<'a>(pub(crate) &'a Explanation);
 
 impl Record for ExplanationRecord<'_> {
-    const COLUMNS: Columns = columns![text "CLAIMABLE"];
-
-    const FIELDS: &'static str = "claimable";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        vec![Cell::new(self.0.claimable.to_string())]
-    }
-
     fn write_json(&self, out: &mut Vec<u8>) {
         ObjectWriter::append_to(out)
             .boolean("claimable", self.0.claimable)
@@ -217,22 +209,12 @@ impl Record for ExplanationRecord<'_> {
 pub(crate) struct ReasonRecord<'a>(pub(crate) &'a ExplainedReason);
 
 impl Record for ReasonRecord<'_> {
-    const COLUMNS: Columns = columns![text "CODE", shrinking "MESSAGE"];
-
     const FIELDS: &'static str = "code,message";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        vec![Cell::new(&self.0.code), Cell::new(&self.0.message)]
-    }
 
     fn write_json(&self, out: &mut Vec<u8>) {
         let ExplainedReason { code, message, reason } = self.0;
         let object = ObjectWriter::append_to(out).text("code", code).text("message", message);
-        match reason {
-            None => object,
-            Some(reason) => write_members(object, reason),
-        }
-        .end();
+        object.optional(reason.as_ref(), write_members).end();
     }
 }
 
