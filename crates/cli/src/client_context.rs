@@ -64,8 +64,7 @@ impl ClientContext {
         F: AsyncFnOnce(&Self) -> Result<(), CommandError>,
     {
         // Starting more threads takes longer than most commands run.
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start: {error}")))?;
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::because("cannot start"))?;
         let outcome = runtime.block_on(async {
             let outcome = match command(self).await {
                 Ok(()) => Ok(()),

@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 use std::io;
+use std::path::Path;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -40,8 +41,19 @@ impl Failure {
         if let Self::RefusedAt { excerpt, .. } = self { Some(excerpt) } else { None }
     }
 
-    pub(crate) fn cannot_read(name: impl Display, error: impl Display) -> Self {
-        Self::Refused(format!("cannot read {name}: {error}"))
+    /// Returns what makes the refusal `WHAT: ERROR` of an error.
+    pub(crate) fn because<E: Display>(what: impl Display) -> impl Fn(E) -> Self {
+        move |error| Self::Refused(format!("{what}: {error}"))
+    }
+
+    /// Returns what makes the refusal of a file that cannot be read of an error.
+    pub(crate) fn cannot_read<E: Display>(name: impl Display) -> impl Fn(E) -> Self {
+        Self::because(format!("cannot read {name}"))
+    }
+
+    /// Returns what makes the refusal of a place that cannot be written of an error.
+    pub(crate) fn cannot_write<E: Display>(path: &Path) -> impl Fn(E) -> Self {
+        Self::because(format!("cannot write {}", path.display()))
     }
 
     /// An error of writing to standard output.

@@ -204,8 +204,8 @@ impl Manifest {
         let mut text = Vec::new();
         File::open(&path)
             .and_then(|file| file.take(MANIFEST_BYTES).read_to_end(&mut text))
-            .map_err(|error| Failure::cannot_read(path.display(), error))?;
-        parse(&text).map_err(|why| Failure::Refused(format!("{} cannot be used: {why}", path.display())))
+            .map_err(Failure::cannot_read(path.display()))?;
+        parse(&text).map_err(Failure::because(format!("{} cannot be used", path.display())))
     }
 
     pub(crate) fn has(&self, part: Part) -> bool {
@@ -293,14 +293,14 @@ fn entry<'v>(file: &'v Value<'v>) -> Result<Entry, Unreadable> {
 
 /// The size and the SHA-256 of a file.
 fn digest(path: &Path, stop: &AtomicBool) -> Result<(u64, String), Failure> {
-    let cannot_read = |error: std::io::Error| Failure::cannot_read(path.display(), error);
-    let mut file = File::open(path).map_err(cannot_read)?;
+    let cannot_read = Failure::cannot_read(path.display());
+    let mut file = File::open(path).map_err(&cannot_read)?;
     let (mut hash, mut bytes, mut chunk) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
     loop {
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::Interrupted("interrupted; nothing was changed".to_owned()));
         }
-        let read = file.read(&mut chunk).map_err(cannot_read)?;
+        let read = file.read(&mut chunk).map_err(&cannot_read)?;
         if read == 0 {
             return Ok((bytes, hex(&hash.finalize())));
         }

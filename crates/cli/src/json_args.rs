@@ -128,7 +128,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     } else {
         fs::read_to_string(path)
     };
-    text.map_err(|error| Failure::Refused(format!("cannot read {}: {error}", path.display())))
+    text.map_err(Failure::cannot_read(path.display()))
 }
 
 /// Returns what the flags say for many tasks: their name, which may have placeholders, and a definition without name and args.

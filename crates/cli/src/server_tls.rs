@@ -46,7 +46,7 @@ pub(crate) fn encrypt(
     warn_of_dates(&identity, &files, SystemTime::now());
     info!(pin = identity.pin(), certificate = %files.certificate.display(), "connections are encrypted");
     let client_command = is_self_signed.then(|| self_signed::client_command(address, identity.pin()));
-    let tls = Tls::new(identity).map_err(|error| Failure::Refused(format!("TLS cannot be set up: {error}")))?;
+    let tls = Tls::new(identity).map_err(Failure::because("TLS cannot be set up"))?;
     tokio::spawn(follow_changes(files, settled, tls.clone(), reloads));
     let listener = listener.with_tls(tls).map_err(|error| Failure::Refused(error.to_string()))?;
     Ok((listener, client_command))
@@ -173,12 +173,12 @@ impl PairFiles {
 }
 
 fn read(path: &Path, name: &str, check: impl Fn(&Metadata) -> Result<(), Failure>) -> Result<Vec<u8>, Failure> {
-    let (file, metadata) = open_at_once(path).map_err(|error| Failure::cannot_read(name, error))?;
+    let (file, metadata) = open_at_once(path).map_err(Failure::cannot_read(name))?;
     if !metadata.is_file() {
         return Err(Failure::Refused(format!("{name} is not a regular file, so it cannot be read again later")));
     }
     check(&metadata)?;
-    read_bytes(file, FILE_BYTES).map_err(|error| Failure::cannot_read(name, error))
+    read_bytes(file, FILE_BYTES).map_err(Failure::cannot_read(name))
 }
 
 const INTERVAL: Duration = Duration::from_secs(2);

@@ -71,16 +71,16 @@ pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
 
 fn read_opened(opened: io::Result<File>, path: &Path) -> Result<String, Failure> {
     let name = format!("the token file {}", path.display());
-    read_open_file(opened.map_err(|error| Failure::cannot_read(&name, error))?, path, &name)
+    read_open_file(opened.map_err(Failure::cannot_read(&name))?, path, &name)
 }
 
 /// Refuses a file that others have access to. Removes the line end that editors and `echo` add.
 pub(crate) fn read_open_file(file: File, path: &Path, name: &str) -> Result<String, Failure> {
-    let metadata = file.metadata().map_err(|error| Failure::cannot_read(name, error))?;
+    let metadata = file.metadata().map_err(Failure::cannot_read(name))?;
     if !private_file::is_credential(path, &metadata) {
         private_file::check(name, path, &metadata)?;
     }
-    let mut text = read_text(file, FILE_BYTES).map_err(|error| Failure::cannot_read(name, error))?;
+    let mut text = read_text(file, FILE_BYTES).map_err(Failure::cannot_read(name))?;
     text.truncate(without_line_end(text.as_bytes()).len());
     Ok(text)
 }

@@ -213,7 +213,7 @@ fn restore_folder(copying: &CopyCommand, args: &RestoreArgs) -> Result<(), Failu
 /// Reads a secret of the folder, with the content that the manifest names.
 fn read_secret(folder: &Path, entry: &Entry) -> Result<Secret, Failure> {
     let path = folder.join(entry.part.file_name());
-    let bytes = std::fs::read(&path).map_err(|error| Failure::cannot_read(path.display(), error))?;
+    let bytes = std::fs::read(&path).map_err(Failure::cannot_read(path.display()))?;
     // It was compared with the manifest a moment ago.
     if Entry::of_bytes(entry.part, &bytes, entry.from.clone()) != *entry {
         return Err(Failure::Refused(format!("{} is being changed, so nothing was changed", path.display())));

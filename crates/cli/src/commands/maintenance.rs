@@ -25,8 +25,7 @@ use crate::progress::Progress;
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
-        let listening = signal(kind);
-        let mut listening = listening.map_err(|error| Failure::Refused(format!("cannot wait for signals: {error}")))?;
+        let mut listening = signal(kind).map_err(Failure::because("cannot wait for signals"))?;
         let stop = Arc::clone(&stop);
         tokio::spawn(async move {
             listening.recv().await;
@@ -40,10 +39,7 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => Err(Failure::Refused(format!("the command failed: {error}"))),
-    }
+    tokio::task::spawn_blocking(work).await.map_err(Failure::because("the command failed"))?
 }
 
 /// The bars of a command, one after the other.

@@ -80,7 +80,7 @@ fn run_with_logs(
 fn runtime() -> Result<Runtime, Failure> {
     let threads = available_parallelism().map_or(1, NonZero::get).min(WORKER_THREADS_MAX);
     let built = Builder::new_multi_thread().worker_threads(threads).thread_name("tq-async").enable_all().build();
-    built.map_err(|error| Failure::Refused(format!("cannot start threads: {error}")))
+    built.map_err(Failure::because("cannot start threads"))
 }
 
 fn print_health(args: &HealthArgs) -> Result<(), Failure> {
@@ -116,7 +116,7 @@ fn print_completions(args: &CompletionsArgs) -> Result<(), Failure> {
 /// Prints or writes the manual pages, which are generated from the help texts.
 fn write_manual(args: &ManArgs) -> Result<(), Failure> {
     let command = args::command_line();
-    let refused = |error: io::Error| Failure::Refused(format!("the manual cannot be written: {error}"));
+    let refused = Failure::because::<io::Error>("the manual cannot be written");
     let Some(directory) = &args.directory else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page).map_err(refused)?;

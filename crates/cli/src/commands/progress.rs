@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ProgressArgs) -> Result<(), Failure> {
         Failure::Usage(format!("{why}: {PROGRESS_FILE_VARIABLE}, which names the file of the run, is not set"))
     })?;
     replace(&path, progress.as_str())
-        .map_err(|error| Failure::Refused(format!("cannot write the progress to {}: {error}", path.display())))
+        .map_err(Failure::because(format!("cannot write the progress to {}", path.display())))
 }
 
 fn object(args: &ProgressArgs) -> Result<JsonObject, Failure> {

@@ -37,8 +37,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         None => None,
     };
     let has_token = token.is_some() || tokens.as_ref().is_some_and(|(tokens, _)| !tokens.is_empty());
-    let signals =
-        ServerSignals::listen().map_err(|error| Failure::Refused(format!("cannot listen for signals: {error}")))?;
+    let signals = ServerSignals::listen().map_err(Failure::because("cannot listen for signals"))?;
     let listener = bind(&args.listen, has_token, "--listen").await?;
     let address = listener.local_address().map_or_else(|| listener.base_url(), |address| address.to_string());
     let file = args.config.as_ref().map(|path| path.display().to_string());

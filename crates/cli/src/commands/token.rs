@@ -38,8 +38,7 @@ fn create(args: &CreateTokenArgs, printer: &Printer) -> Result<(), Failure> {
         return Err(Failure::Usage("--expires-in ends after the year 9999".to_owned()));
     }
     let mut random = [0; TOKEN_BYTES];
-    getrandom::fill(&mut random)
-        .map_err(|error| Failure::Refused(format!("the system gives no random numbers: {error}")))?;
+    getrandom::fill(&mut random).map_err(Failure::because("the system gives no random numbers"))?;
     let token = token_text(&random);
     let all = || QueuePattern::parse("*").into_iter().collect();
     let queues = if args.queues.is_empty() { all() } else { args.queues.clone() };

@@ -66,7 +66,7 @@ impl ConfigFile {
     }
 
     fn parse(path: &Path, file: File, metadata: &Metadata) -> Result<Self, Failure> {
-        let text = read_text(file, FILE_BYTES).map_err(|error| cannot_read(path, &error))?;
+        let text = read_text(file, FILE_BYTES).map_err(Failure::cannot_read(path.display()))?;
         let content = parse(&text)
             .map_err(|message| Failure::Usage(format!("{} is not a valid configuration: {message}", path.display())))?;
         if content.token.is_some() {
@@ -97,12 +97,8 @@ fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>, Failure> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(cannot_read(path, &error)),
+        Err(error) => Err(Failure::cannot_read(path.display())(error)),
     }
-}
-
-fn cannot_read(path: &Path, error: &io::Error) -> Failure {
-    Failure::cannot_read(path.display(), error)
 }
 
 fn parse(text: &str) -> Result<Content, String> {
@@ -208,8 +204,7 @@ impl TokenLocation {
             Self::File(path) => token::read_file(&path).map(Secret),
             Self::FileInside { folder, path, named_by } => {
                 let named = format!("the token_file {} of {}", path.display(), named_by.display());
-                let file = open_inside(&folder, &path);
-                let file = file.map_err(|error| Failure::Refused(format!("{named} cannot be used: {error}")))?;
+                let file = open_inside(&folder, &path).map_err(Failure::because(format!("{named} cannot be used")))?;
                 token::read_open_file(file, &folder.join(path), &named).map(Secret)
             }
         }

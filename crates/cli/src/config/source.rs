@@ -122,7 +122,7 @@ pub(crate) fn read_authorities(path: &Path, source: &Source) -> Result<Vec<u8>, 
     let name = format!("the file of TLS authorities {} ({source})", path.display());
     open_at_once(path)
         .and_then(|(file, _)| read_bytes(file, FILE_BYTES))
-        .map_err(|error| Failure::cannot_read(&name, error))
+        .map_err(Failure::cannot_read(name))
 }
 
 #[cfg(test)]

@@ -31,19 +31,19 @@ impl NewFolder {
     /// Begins a folder for this place. With `replace`, a backup that is there will be replaced. `removed` is told of what a killed
     /// command had left.
     pub(crate) fn begin(place: &Path, replace: bool, removed: &mut dyn FnMut(&Path)) -> Result<Self, Failure> {
-        let cannot_write = |error: io::Error| cannot_write(place, &error);
+        let cannot_write = Failure::cannot_write(place);
         let name = place.file_name().ok_or_else(|| cannot_write(io::Error::other("it is not the name of a folder")))?;
         let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let parent = parent.canonicalize().map_err(cannot_write)?;
+        let parent = parent.canonicalize().map_err(&cannot_write)?;
         let place = parent.join(name);
         check_place(&place, replace)?;
         let mut partial = name.to_owned();
         partial.push(SUFFIX);
         let path = parent.join(partial);
-        remove_leftover(&path, removed).map_err(cannot_write)?;
-        DirBuilder::new().mode(0o700).create(&path).map_err(cannot_write)?;
-        let lock = File::open(&path).map_err(cannot_write)?;
-        take_lock(&lock, &path).map_err(cannot_write)?;
+        remove_leftover(&path, removed).map_err(&cannot_write)?;
+        DirBuilder::new().mode(0o700).create(&path).map_err(&cannot_write)?;
+        let lock = File::open(&path).map_err(&cannot_write)?;
+        take_lock(&lock, &path).map_err(&cannot_write)?;
         Ok(Self { place, path, lock, placed: false })
     }
 
@@ -59,15 +59,14 @@ impl NewFolder {
 
     /// Adds a file that only its owner can read.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<(), Failure> {
-        let written = write_private(&self.path.join(name), content);
-        written.map_err(|error| cannot_write(&self.place.join(name), &error))
+        write_private(&self.path.join(name), content).map_err(Failure::cannot_write(&self.place.join(name)))
     }
 
     /// Syncs the folder and gives it its name.
     pub(crate) fn put_in_place(mut self, replace: bool) -> Result<(), Failure> {
         let place = self.place.clone();
-        let unwritable = |error: io::Error| cannot_write(&place, &error);
-        self.lock.sync_all().map_err(unwritable)?;
+        let unwritable = Failure::cannot_write(&place);
+        self.lock.sync_all().map_err(&unwritable)?;
         if !leads_to(&self.path, &self.lock) {
             return Err(unwritable(io::Error::other(format!("{} was replaced", self.path.display()))));
         }
@@ -90,7 +89,7 @@ impl NewFolder {
             renamed => renamed.map_err(|error| unwritable(error.into()))?,
         }
         self.placed = true;
-        sync_folder(&place).map_err(unwritable)
+        sync_folder(&place).map_err(&unwritable)
     }
 }
 
@@ -120,7 +119,7 @@ fn check_place(place: &Path, replace: bool) -> Result<(), Failure> {
     if Manifest::read(place).is_err() {
         return refused(format!("{shown} is not a backup with secrets, so it is not replaced; choose another --to"));
     }
-    let entries = fs::read_dir(place).map_err(|error| Failure::cannot_read(&shown, error))?;
+    let entries = fs::read_dir(place).map_err(Failure::cannot_read(&shown))?;
     for entry in entries.flatten() {
         let name = entry.file_name();
         // Also the log of a database that a server was started on.
@@ -144,10 +143,6 @@ fn remove_leftover(path: &Path, removed: &mut dyn FnMut(&Path)) -> io::Result<()
     drop(leftover);
     removed(path);
     Ok(())
-}
-
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::Refused(format!("cannot write {}: {error}", path.display()))
 }
 
 /// A secret in memory. It has no `Debug`, which would show it.
@@ -201,18 +196,19 @@ impl PutBack {
         let made = DirBuilder::new().mode(0o700).create(folder);
         match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-            made => made.map_err(|error| not_changed(folder, &error))?,
+            made => made.map_err(not_changed(folder))?,
         }
         self.folders.push(folder.to_owned());
-        let owner = owner_of(folder.parent()).map_err(|error| not_changed(folder, &error))?;
-        let Some((user, group)) = owner else { return Ok(()) };
-        give_folder(folder, user, group).map_err(|error| not_changed(folder, &error))
+        match owner_of(folder.parent()).map_err(not_changed(folder))? {
+            Some((user, group)) => give_folder(folder, user, group).map_err(not_changed(folder)),
+            None => Ok(()),
+        }
     }
 
     /// Puts one secret into a place at which nothing is.
     pub(crate) fn put(&mut self, secret: &Secret, place: &Path, removed: &mut dyn FnMut(&Path)) -> Result<(), Failure> {
         remove_leftovers(place, removed);
-        write(secret, place).map_err(|error| not_changed(place, &error))?;
+        write(secret, place).map_err(not_changed(place))?;
         self.files.push(place.to_owned());
         Ok(())
     }
@@ -265,8 +261,8 @@ fn owner_of(folder: Option<&Path>) -> io::Result<Option<(u32, u32)>> {
     Ok((found.uid() != 0).then(|| (found.uid(), found.gid())))
 }
 
-fn not_changed(path: &Path, error: &io::Error) -> Failure {
-    Failure::Refused(format!("cannot write {}: {error}; nothing was changed", path.display()))
+fn not_changed(path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |error| Failure::cannot_write(path)(format!("{error}; nothing was changed"))
 }
 
 #[cfg(test)]

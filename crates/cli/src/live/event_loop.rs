@@ -61,7 +61,6 @@ where
     V: View,
     F: Future<Output = Result<V::Snapshot, Error>> + Send + 'static,
 {
-    let unusable = |error| Failure::Refused(format!("the terminal cannot be used: {error}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(unusable)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unusable)?;
     let mut screen = Screen::open()?;
@@ -179,6 +178,10 @@ pub(crate) fn require_terminal(what: &str, instead: &str) -> Result<(), Failure>
     Err(Failure::Usage(format!("{what} needs a terminal, but standard output is not one; for programs use {instead}")))
 }
 
+fn unusable(error: io::Error) -> Failure {
+    Failure::because("the terminal cannot be used")(error)
+}
+
 #[derive(Debug)]
 pub(super) struct Screen(DefaultTerminal);
 
@@ -188,7 +191,7 @@ impl Screen {
         ratatui::try_init().map(Self).map_err(|error| {
             // It may have failed half-way.
             drop(ratatui::try_restore());
-            Failure::Refused(format!("the terminal cannot be used: {error}"))
+            unusable(error)
         })
     }
 

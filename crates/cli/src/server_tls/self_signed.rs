@@ -28,15 +28,14 @@ pub(super) fn make_unless_there(files: &PairFiles, address: SocketAddr, now: Sys
     let made = DirBuilder::new().mode(0o700).recursive(true).create(folder);
     made.map_err(|error| cannot_write(folder, &error))?;
     if !files.key.exists() {
-        let key = KeyPair::generate().map_err(|error| Failure::Refused(format!("no TLS key can be made: {error}")))?;
+        let key = KeyPair::generate().map_err(Failure::because("no TLS key can be made"))?;
         write_new(&files.key, key.serialize_pem().as_bytes()).map_err(|error| cannot_write(&files.key, &error))?;
     }
     if files.certificate.exists() && files.read()?.time_left(now) > LEFT {
         return Ok(());
     }
-    let certificate = certificate(&files.read_key()?, address, now).map_err(|error| {
-        Failure::Refused(format!("no certificate can be made for {}: {error}", files.key.display()))
-    })?;
+    let certificate = certificate(&files.read_key()?, address, now)
+        .map_err(Failure::because(format!("no certificate can be made for {}", files.key.display())))?;
     replace(&files.certificate, certificate.as_bytes()).map_err(|error| cannot_write(&files.certificate, &error))
 }
 

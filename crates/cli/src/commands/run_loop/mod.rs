@@ -44,7 +44,7 @@ const THREADS: usize = 2;
 
 pub(crate) fn run(args: &LoopArgs) -> Result<(), Failure> {
     // First, so that the keeper needs little memory.
-    let role = keeper::start().map_err(|error| Failure::Refused(format!("cannot start the worker: {error}")))?;
+    let role = keeper::start().map_err(Failure::because("cannot start the worker"))?;
     match role {
         Role::Keeper(end) => {
             if end.has_survivors || !end.left.is_empty() {
@@ -69,7 +69,7 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
     let output = OutputArgs::TABLE;
     let context = ClientContext::open(&args.connection, &args.queue, output, Retrying::Never)?;
     let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tq-worker").enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::Refused(format!("cannot start threads: {error}")))?;
+    let runtime = runtime.map_err(Failure::because("cannot start threads"))?;
     let result = runtime.block_on(work(args, template, metadata, &context, requests));
     // Does not wait for what is left, for example a hanging disk.
     runtime.shutdown_background();
@@ -87,8 +87,7 @@ async fn work(
     let reporter = Arc::new(ConsoleReporter::new(&console, context, args, requests.active_runs()));
     let run_dir = open_run_dir(args.run_dir.as_deref())?;
     reporter.begins(run_dir.path());
-    let runner = CommandRunner::new();
-    let runner = runner.map_err(|error| Failure::Refused(format!("cannot watch processes: {error}")))?;
+    let runner = CommandRunner::new().map_err(Failure::because("cannot watch processes"))?;
     let command = command_settings(args, template, context, &run_dir, &console);
     let handler = CommandHandler::new(command, runner, Arc::<ConsoleReporter>::clone(&reporter));
     let settings = settings(args, metadata, context, &run_dir);

@@ -55,7 +55,7 @@ impl<T: Send + 'static> ConcurrentCalls<T> {
 
 /// Returns what receives Ctrl-C, for commands that say how far they came.
 pub(super) fn interrupts() -> Result<Signal, Failure> {
-    signal(SignalKind::interrupt()).map_err(|error| Failure::Refused(format!("signals cannot be received: {error}")))
+    signal(SignalKind::interrupt()).map_err(Failure::because("signals cannot be received"))
 }
 
 /// The error of a call for one task among many.

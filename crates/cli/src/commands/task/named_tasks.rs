@@ -48,7 +48,7 @@ pub(super) async fn id(context: &ClientContext, name: &TaskRef) -> Result<TaskId
 /// Returns a random id for a new task.
 pub(super) fn random_id() -> Result<TaskId, Failure> {
     let mut bytes = [0; ID_BYTES];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::Refused(format!("cannot get random numbers: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(Failure::because("cannot get random numbers"))?;
     Ok(TaskId::from_bytes(bytes))
 }
 

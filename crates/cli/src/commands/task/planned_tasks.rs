@@ -188,17 +188,17 @@ pub(super) fn read_lines(path: &Path, reader: LineReader, given: TaskDefaults) -
     let name = path.display().to_string();
     let is_input = path.as_os_str() == STANDARD_INPUT;
     let file = if is_input { io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) };
-    let file = file.map_err(|error| Failure::cannot_read(&name, error))?;
+    let file = file.map_err(Failure::cannot_read(&name))?;
     let bytes = file.metadata().ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len());
     let (sender, receiver) = mpsc::channel(GROUPS_BUFFERED);
     let reading = thread::Builder::new().name("tq-lines".into()).spawn(move || {
         let source = BufReader::with_capacity(READ_BYTES, file);
         if let Err(error) = send_lines(source, bytes.is_some(), reader, &given, &sender) {
             // The receiver is closed if the command has failed already.
-            drop(sender.blocking_send(Err(Failure::cannot_read(name, error))));
+            drop(sender.blocking_send(Err(Failure::cannot_read(name)(error))));
         }
     });
-    reading.map_err(|error| Failure::Refused(format!("cannot start a thread: {error}")))?;
+    reading.map_err(Failure::because("cannot start a thread"))?;
     Ok(LineGroups { receiver, bytes: bytes.filter(|_| !is_input) })
 }
 
