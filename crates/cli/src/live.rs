@@ -9,8 +9,10 @@ pub(crate) mod testing;
 mod widgets;
 
 pub(crate) use self::controls::{Controls, Key};
-pub(crate) use self::event_loop::{DrawContext, View, is_refusal, require_terminal, run};
+#[cfg(test)]
+pub(crate) use self::event_loop::draw;
+pub(crate) use self::event_loop::{View, is_refusal, require_terminal, run};
 pub(crate) use self::schedule::RefreshSchedule;
 #[cfg(test)]
 pub(crate) use self::schedule::{ConnectionState, FetchError};
-pub(crate) use self::widgets::{Table, Theme, clock, error_line, footer, help};
+pub(crate) use self::widgets::{DrawContext, Table, Theme, clock, draw_edges};

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use ratatui::{DefaultTerminal, Frame};
 use taskqueue_client::Error;
-use taskqueue_core::time::Timestamp;
 use tokio::select;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinError, JoinSet};
@@ -15,29 +14,21 @@ use tokio::time::{interval, sleep_until};
 
 use super::controls::{Controls, Input, Key, KeyResult, read_keys};
 use super::schedule::{ConnectionState, FetchError, RefreshSchedule};
-use super::widgets::Theme;
+use super::widgets::{DrawContext, Theme, help};
 use crate::failure::{CommandError, Failure};
 use crate::output;
 
 /// The time between drawings without an event: it shows ages in seconds.
 const REDRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// The values that `View::draw` needs besides the state of the view.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DrawContext<'a> {
-    pub(crate) now: Instant,
-    /// `now` as a timestamp.
-    pub(crate) clock: Timestamp,
-    pub(crate) connection: &'a ConnectionState,
-    pub(crate) controls: &'a Controls,
-    pub(crate) theme: Theme,
-}
-
 pub(crate) trait View {
     /// The request of a refresh. When it changes, a refresh starts at once.
     type Query: Clone + PartialEq;
     /// The result of a refresh.
     type Snapshot: Send + 'static;
+
+    /// The keys that only this view has, and their meanings.
+    const KEYS: &[(&str, &str)];
 
     fn query(&self) -> Self::Query;
 
@@ -52,6 +43,11 @@ pub(crate) trait View {
     }
 
     fn draw(&self, frame: &mut Frame<'_>, context: &DrawContext<'_>);
+}
+
+/// Draws the view, or the help instead.
+pub(crate) fn draw<V: View>(view: &V, frame: &mut Frame<'_>, context: &DrawContext<'_>) {
+    if context.controls.shows_help { help(frame, V::KEYS, context.theme) } else { view.draw(frame, context) }
 }
 
 /// Shows the view until the user leaves it or a signal stops the process. If the server refuses the first refresh, the
@@ -158,7 +154,7 @@ impl<V: View> LiveView<V> {
     fn draw(&self, frame: &mut Frame<'_>) {
         let Self { controls, connection, theme, .. } = self;
         let context = DrawContext { now: Instant::now(), clock: output::now(), connection, controls, theme: *theme };
-        self.view.draw(frame, &context);
+        draw(&self.view, frame, &context);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anstyle::{AnsiColor, Effects};
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{self as screen, Constraint, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
@@ -23,8 +23,19 @@ const KEYS: &[(&str, &str)] = &[
     ("q Esc ^C", "leave"),
 ];
 
+/// The values that `View::draw` needs besides the state of the view.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DrawContext<'a> {
+    pub(crate) now: Instant,
+    /// `now` as a timestamp.
+    pub(crate) clock: Timestamp,
+    pub(crate) connection: &'a ConnectionState,
+    pub(crate) controls: &'a Controls,
+    pub(crate) theme: Theme,
+}
+
 /// The line that is shown while refreshes fail. The most important comes first, because narrow screens cut the rest.
-pub(crate) fn error_line(connection: &ConnectionState, now: Instant, theme: Theme) -> Option<Line<'static>> {
+fn error_line(connection: &ConnectionState, now: Instant, theme: Theme) -> Option<Line<'static>> {
     let FetchError { headline, message } = connection.error.as_ref()?;
     let age =
         connection.age(now).map_or("no data yet".to_owned(), |age| format!("data {} old", words::span(age.as_secs())));
@@ -37,7 +48,7 @@ pub(crate) fn error_line(connection: &ConnectionState, now: Instant, theme: Them
 }
 
 /// The last line: the pause or the interval, the notes of the view, and a few keys.
-pub(crate) fn footer(controls: &Controls, theme: Theme, notes: &[String], keys: &str) -> Line<'static> {
+fn footer(controls: &Controls, theme: Theme, notes: &[String], keys: &str) -> Line<'static> {
     let state = if controls.paused {
         Span::styled("PAUSED".to_owned(), theme.warning())
     } else {
@@ -48,15 +59,36 @@ pub(crate) fn footer(controls: &Controls, theme: Theme, notes: &[String], keys: 
     std::iter::once(state).chain(notes).chain([keys]).collect()
 }
 
-/// Draws the help over the whole area. `keys` are those of the view.
-pub(crate) fn help(frame: &mut Frame<'_>, area: Rect, keys: &[(&str, &str)], theme: Theme) {
+/// Draws the error line, if refreshes fail, and the footer. Returns the lines above them, of which the view wants so many, and the area
+/// between them.
+pub(crate) fn draw_edges(
+    frame: &mut Frame<'_>,
+    context: &DrawContext<'_>,
+    head_lines: u16,
+    notes: &[String],
+    keys: &str,
+) -> [Rect; 2] {
+    let error = error_line(context.connection, context.now, context.theme);
+    let [head, error_area, body, last] = frame.area().layout(&screen::Layout::vertical([
+        Constraint::Length(head_lines),
+        Constraint::Length(error.is_some().into()),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ]));
+    frame.render_widget(error.unwrap_or_default(), error_area);
+    frame.render_widget(footer(context.controls, context.theme, notes, keys), last);
+    [head, body]
+}
+
+/// Draws the help over the whole screen. `keys` are those of the view.
+pub(super) fn help(frame: &mut Frame<'_>, keys: &[(&str, &str)], theme: Theme) {
     let line = |(key, meaning): &(&str, &str)| {
         Line::from_iter([Span::styled(format!("{key:<9} "), theme.heading()), Span::raw((*meaning).to_owned())])
     };
     let title = Line::styled("Keys (any key closes this)", theme.heading());
     let lines: Vec<Line<'static>> = std::iter::once(title).chain(keys.iter().chain(KEYS).map(line)).collect();
-    frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(lines), area);
+    frame.render_widget(Clear, frame.area());
+    frame.render_widget(Paragraph::new(lines), frame.area());
 }
 
 /// The time of day in UTC.
@@ -83,7 +115,7 @@ impl<'h> Table<'h> {
 
     /// The head and the rows as lines of at most `width`. Columns are left out in the order of `leave_out` until the others
     /// fit.
-    pub(crate) fn lines(self, width: u16, leave_out: &[&str], theme: Theme) -> (Line<'static>, Vec<Line<'static>>) {
+    fn lines(self, width: u16, leave_out: &[&str], theme: Theme) -> (Line<'static>, Vec<Line<'static>>) {
         let terminal = Terminal { colour: false, width: Some(width.into()) };
         let layout = Layout::fitting(&self.columns, &self.rows, leave_out, terminal);
         let line = |pieces: Vec<(String, anstyle::Style)>| -> Line<'static> {
@@ -101,10 +133,23 @@ impl<'h> Table<'h> {
         marked: Option<usize>,
         theme: Theme,
     ) {
+        let first = |rows, height| first_visible_row(marked.unwrap_or(0), rows, height);
+        self.draw_from(first, |row| Some(row) == marked, frame, area, leave_out, theme);
+    }
+
+    /// Draws as many rows as fit. `first` is given the number of rows and how many fit, and says where to begin.
+    pub(crate) fn draw_from(
+        self,
+        first: impl FnOnce(usize, usize) -> usize,
+        is_marked: impl Fn(usize) -> bool,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        leave_out: &[&str],
+        theme: Theme,
+    ) {
         let (head, lines) = self.lines(area.width, leave_out, theme);
-        let height = usize::from(area.height.saturating_sub(1));
-        let start = first_visible_row(marked.unwrap_or(0), lines.len(), height);
-        let mark = |(row, line): (usize, Line<'static>)| match Some(row) == marked {
+        let start = first(lines.len(), area.height.saturating_sub(1).into());
+        let mark = |(row, line): (usize, Line<'static>)| match is_marked(row) {
             true => line.patch_style(theme.marked()),
             false => line,
         };

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::Rect;
 use ratatui::text::Line;
 use taskqueue_client::{Page, QueueName, Task, TaskId, TaskQuery};
 use tokio::time::sleep_until;
@@ -106,7 +106,6 @@ fn changed(before: &[Task], now: &[Task]) -> HashSet<TaskId> {
     now.iter().filter(|task| before.get(&task.id) != Some(task)).map(|task| task.id).collect()
 }
 
-const KEYS: &[(&str, &str)] = &[("up down", "scroll (also k, j)")];
 const FEW_KEYS: &str = "q leave  ? keys  space pause";
 
 /// The live view: the table of `task list` with changed tasks highlighted.
@@ -140,16 +139,10 @@ impl WatchView {
             return frame.render_widget(Line::styled(text, context.theme.dimmed()), area);
         }
         let (table, leave_out) = self.table(context);
-        let (head, lines) = table.lines(area.width, leave_out, context.theme);
-        let marked = lines.into_iter().zip(self.tasks()).map(|(line, task)| {
-            if self.changed.contains(&task.id) { line.patch_style(context.theme.marked()) } else { line }
-        });
         // Scrolling stops when the last task is visible.
-        let height = usize::from(area.height.saturating_sub(1));
-        let start = self.scroll.min(self.tasks().len().saturating_sub(height));
-        for (line, row) in std::iter::once(head).chain(marked.skip(start)).zip(area.rows()) {
-            frame.render_widget(line, row);
-        }
+        let first = |rows: usize, height| self.scroll.min(rows.saturating_sub(height));
+        let is_changed = |row: usize| self.changed.contains(&self.tasks()[row].id);
+        table.draw_from(first, is_changed, frame, area, leave_out, context.theme);
     }
 
     /// Returns the table of `task list`, and the columns that are left out where there is no room.
@@ -180,6 +173,8 @@ impl View for WatchView {
     type Query = ();
     type Snapshot = Page<Task>;
 
+    const KEYS: &[(&str, &str)] = &[("up down", "scroll (also k, j)")];
+
     fn query(&self) {}
 
     fn update(&mut self, page: Page<Task>, _at: Instant) {
@@ -201,22 +196,8 @@ impl View for WatchView {
     }
 
     fn draw(&self, frame: &mut Frame<'_>, context: &DrawContext<'_>) {
-        let area = frame.area();
-        if context.controls.shows_help {
-            return live::help(frame, area, KEYS, context.theme);
-        }
-        let error = live::error_line(context.connection, context.now, context.theme);
-        let [error_area, tasks, footer] = area.layout(&Layout::vertical([
-            Constraint::Length(error.is_some().into()),
-            Constraint::Fill(1),
-            Constraint::Length(1),
-        ]));
-        frame.render_widget(error.unwrap_or_default(), error_area);
+        let [_, tasks] = live::draw_edges(frame, context, 0, &self.footer_notes(context), FEW_KEYS);
         self.draw_tasks(frame, tasks, context);
-        frame.render_widget(
-            live::footer(context.controls, context.theme, &self.footer_notes(context), FEW_KEYS),
-            footer,
-        );
     }
 }
 

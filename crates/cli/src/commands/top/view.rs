@@ -138,6 +138,12 @@ impl View for TopView {
     type Query = Query;
     type Snapshot = Snapshot;
 
+    const KEYS: &[(&str, &str)] = &[
+        ("up down", "choose a queue (also k, j)"),
+        ("tab", "next pane (also left, right)"),
+        ("enter l", "choose a task, show its output"),
+    ];
+
     fn query(&self) -> Query {
         let output = self.open.as_ref().map(|open| (open.queue.clone(), open.id));
         Query { queue: self.selected_queue().map(|queue| queue.name.clone()), pane: self.pane, output }

@@ -21,40 +21,27 @@ const RATES_FROM_HEIGHT: u16 = 12;
 /// Queues that are shown on any screen.
 const QUEUES_MIN: u16 = 2;
 
-const KEYS: &[(&str, &str)] = &[
-    ("up down", "choose a queue (also k, j)"),
-    ("tab", "next pane (also left, right)"),
-    ("enter l", "choose a task, show its output"),
-];
 const FEW_KEYS: &str = "q leave  ? keys  tab pane  space pause";
 
 pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, context: &DrawContext<'_>) {
-    let area = frame.area();
-    if context.controls.shows_help {
-        return live::help(frame, area, KEYS, context.theme);
-    }
     if let Some(open) = &view.open {
         return pane::draw_output(view, open, frame, context);
     }
-    let error = live::error_line(context.connection, context.now, context.theme);
+    let height = frame.area().height;
     let queues_height =
-        1 + u16::try_from(view.queues().len()).unwrap_or(u16::MAX).clamp(1, QUEUES_MIN.max(area.height / 3));
-    let [header, error_area, queues, rates, tabs, rows, footer] = area.layout(&Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(error.is_some().into()),
+        1 + u16::try_from(view.queues().len()).unwrap_or(u16::MAX).clamp(1, QUEUES_MIN.max(height / 3));
+    let [header, body] = live::draw_edges(frame, context, 1, &footer_notes(view), FEW_KEYS);
+    let [queues, rates, tabs, rows] = body.layout(&Layout::vertical([
         Constraint::Length(queues_height),
-        Constraint::Length((area.height >= RATES_FROM_HEIGHT).into()),
+        Constraint::Length((height >= RATES_FROM_HEIGHT).into()),
         Constraint::Length(1),
         Constraint::Fill(1),
-        Constraint::Length(1),
     ]));
     draw_header(view, frame, header, context);
-    frame.render_widget(error.unwrap_or_default(), error_area);
     draw_queues(view, frame, queues, context.theme);
     draw_rates(view, frame, rates, context.theme);
     pane::draw_tabs(view, frame, tabs, context.theme);
     pane::draw_rows(view, frame, rows, context);
-    frame.render_widget(live::footer(context.controls, context.theme, &footer_notes(view), FEW_KEYS), footer);
 }
 
 fn footer_notes(view: &TopView) -> Vec<String> {

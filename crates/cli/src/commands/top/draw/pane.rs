@@ -150,24 +150,18 @@ const OUTPUT_BAR_WIDTH: usize = 20;
 const OUTPUT_KEYS: &str = "Esc back  up down scroll  ? keys  q leave";
 
 pub(super) fn draw_output(view: &TopView, open: &OpenOutput, frame: &mut Frame<'_>, context: &DrawContext<'_>) {
-    let error = live::error_line(context.connection, context.now, context.theme);
     let output = view.output();
     let progress = output.and_then(|output| output.task.as_ref()).and_then(|task| progress_line(task, context.clock));
-    let [header, error_area, title, progress_area, lines, footer] = frame.area().layout(&Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(error.is_some().into()),
+    let [header, body] = live::draw_edges(frame, context, 1, &[], OUTPUT_KEYS);
+    let [title, progress_area, lines] = body.layout(&Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(progress.is_some().into()),
         Constraint::Fill(1),
-        Constraint::Length(1),
     ]));
     draw_header(view, frame, header, context);
-    frame.render_widget(error.unwrap_or_default(), error_area);
     let task = output.map(|output| output.task.as_ref());
     frame.render_widget(task_line(open.id, task, context.theme), title);
     frame.render_widget(Line::styled(progress.unwrap_or_default(), context.theme.bars()), progress_area);
-    let footer_line = live::footer(context.controls, context.theme, &[], OUTPUT_KEYS);
-    frame.render_widget(footer_line, footer);
     let shown = output.map_or(&[][..], |output| &output.lines);
     if shown.is_empty() {
         let words = if output.is_some() { "nothing that it printed is kept" } else { "reading" };

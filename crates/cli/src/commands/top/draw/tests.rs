@@ -272,7 +272,7 @@ fn the_help_lists_every_key() {
     let view = view(now, Rows::Routes(vec![]));
     let lines = at_test_time(now, |context| {
         let controls = live::Controls { shows_help: true, ..*context.controls };
-        screen(40, 10, |frame| draw(&view, frame, &DrawContext { controls: &controls, ..*context }))
+        screen(40, 10, |frame| live::draw(&view, frame, &DrawContext { controls: &controls, ..*context }))
     });
     assert_eq!(
         lines,
