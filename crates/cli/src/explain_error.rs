@@ -9,6 +9,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::client_context::{ClientContext, ShellCommand};
 use crate::config::Source;
 use crate::failure::{Failure, similar_names};
+use crate::field_path::text_member;
 use crate::output::escape;
 
 /// `filter` is the filter expression of the command. May ask the server for its queues.
@@ -307,10 +308,7 @@ fn details(error: &Error) -> Option<&JsonObject> {
 }
 
 fn detail_text(error: &Error, name: &str) -> Option<String> {
-    match lookup(details(error)?.as_str(), &[name])? {
-        Found::Str(text) => Some(text.to_text().into_owned()),
-        _ => None,
-    }
+    text_member(details(error)?, name)
 }
 
 /// A number in the details of an error.

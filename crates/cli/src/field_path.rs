@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use taskqueue_core::filter::Number;
-use taskqueue_core::json::{self, Value, write_value};
+use taskqueue_core::json::{self, Found, JsonObject, Value, lookup, write_value};
 
 /// Fields of a task that are computed, in seconds: how long its latest run took, and how long it waited for it.
 pub(crate) const DURATION: &str = "duration";
@@ -82,13 +82,15 @@ impl FieldPath {
 }
 
 fn found<'v, 'j>(steps: &[String], record: &'v Value<'j>) -> Option<&'v Value<'j>> {
-    steps.iter().try_fold(record, |value, step| member(value, step))
+    steps.iter().try_fold(record, |value, step| value.get(step))
 }
 
-/// Returns a member of an object.
-pub(crate) fn member<'v, 'j>(value: &'v Value<'j>, name: &str) -> Option<&'v Value<'j>> {
-    let Value::Object(members) = value else { return None };
-    members.iter().find(|(key, _)| key == name).map(|(_, member)| member)
+/// Returns a member of an object that is a text.
+pub(crate) fn text_member(object: &JsonObject, name: &str) -> Option<String> {
+    match lookup(object.as_str(), &[name])? {
+        Found::Str(text) => Some(text.to_text().into_owned()),
+        _ => None,
+    }
 }
 
 /// Reads the JSON of a record as a tree. Records write valid JSON; anything else has no fields.

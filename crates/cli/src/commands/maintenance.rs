@@ -18,7 +18,7 @@ use crate::args::{CheckArgs, Format, MigrateArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::installation::{Manifest, Part};
 use crate::open_store::{self, Database};
-use crate::output::{self, CheckRecord, CheckedFolder, Printer, ProblemRecord, warning};
+use crate::output::{self, CheckRecord, CheckedFolder, Printer, problem_line, warning};
 use crate::progress::Progress;
 
 /// A flag that a signal sets to end the work.
@@ -109,10 +109,10 @@ pub(super) fn backup_failure(error: BackupError, doing: &str, output: OutputArgs
 /// Prints each problem; for people one line each.
 pub(super) fn print_problems(report: &Report, output: OutputArgs) -> Result<(), Failure> {
     let printer = Printer::new(output);
-    let problems: Vec<ProblemRecord<'_>> = report.findings.problems.iter().map(ProblemRecord).collect();
+    let problems = &report.findings.problems;
     match printer.format() {
-        Format::Table => problems.iter().try_for_each(|problem| printer.text(&problem.line()))?,
-        _ => printer.list(&problems)?,
+        Format::Table => problems.iter().try_for_each(|problem| printer.text(&problem_line(problem)))?,
+        _ => printer.list(problems)?,
     }
     if report.findings.more > 0 {
         output::note(&format!("and {} more", report.findings.more));

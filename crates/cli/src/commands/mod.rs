@@ -27,7 +27,7 @@ use crate::args::{LogFormat, LogLevel, ManArgs, OutputArgs, QueueArg};
 use crate::client_context::{ClientContext, Retrying, print_warnings};
 use crate::config::ClientConfig;
 use crate::failure::Failure;
-use crate::output::{HealthRecord, Printer, SettingRecord};
+use crate::output::{HealthRecord, Printer};
 use crate::{logging, server_process};
 
 /// More threads would only wait for the writer.
@@ -102,8 +102,7 @@ fn print_config(args: &ConfigArgs) -> Result<(), Failure> {
     let ConfigCommand::Show = args.command;
     let config = ClientConfig::load(&args.connection, &args.queue)?;
     print_warnings(&config);
-    let settings = config.settings();
-    Printer::new(args.output).list(&settings.iter().map(SettingRecord).collect::<Vec<_>>())
+    Printer::new(args.output).list(&config.settings())
 }
 
 fn print_completions(args: &CompletionsArgs) -> Result<(), Failure> {

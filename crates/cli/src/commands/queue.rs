@@ -18,9 +18,7 @@ use crate::args::{
 use crate::client_context::{ClientContext, Retrying};
 use crate::explain_error::explain_missing_queue;
 use crate::failure::{CommandError, Failure};
-use crate::output::{
-    self, ActivityRecord, QueueRecord, RouteRecord, SeriesRecord, SettingsRecord, StatsRecord, confirm,
-};
+use crate::output::{self, QueueRecord, SettingsRecord, StatsRecord, activity_table, confirm, route_table};
 
 /// Enough that the answers do not wait for each other, and few enough for a server that has other work.
 const CONCURRENT_REQUESTS: usize = 8;
@@ -232,9 +230,8 @@ async fn show_stats(context: &ClientContext, args: &QueueStatsArgs) -> Result<()
 async fn print_series(context: &ClientContext, args: &QueueStatsArgs, unit: Unit) -> Result<(), CommandError> {
     let selection = SeriesSelection { unit, from: args.from, to: args.to };
     let series = context.client.activity_series(&args.name, selection).await?;
-    let records: Vec<SeriesRecord> = series.items.into_iter().map(SeriesRecord).collect();
-    context.printer.list(&records)?;
-    if records.is_empty() {
+    context.printer.list(&series.items)?;
+    if series.items.is_empty() {
         output::note(&format!("nothing is known of that time; activity is counted since {}", series.since));
     }
     Ok(())
@@ -247,10 +244,10 @@ async fn print_stats(context: &ClientContext, queue: &QueueName, stats: &Stats) 
     context.printer.one(&StatsRecord { queue, stats, last_hour: &last_hour })?;
     if !stats.routes.is_empty() {
         context.printer.text("")?;
-        context.printer.list(&stats.routes.iter().map(RouteRecord).collect::<Vec<_>>())?;
+        context.printer.table(route_table(&stats.routes))?;
     }
     context.printer.text("")?;
-    context.printer.list(&ActivityRecord::all(&stats.activity))?;
+    context.printer.table(activity_table(&stats.activity))?;
     if let Some(left_out) = stats.routes_left_out {
         output::note(&format!("{} more routes are not shown", words::number(left_out)));
     }

@@ -22,7 +22,7 @@ use crate::config::{DEFAULT_QUEUE, DEFAULT_URL, Setting};
 use crate::failure::Failure;
 use crate::notify_socket::{self, NotifySocket};
 use crate::open_store::{self, Database, NotOpened};
-use crate::output::{self, Printer, SettingRecord};
+use crate::output::{self, Printer};
 use crate::server_process::{ServerSignals, raise_file_limit};
 use crate::{logging, server_tls, token, tokens_file, unknown_variables};
 
@@ -226,8 +226,7 @@ pub(crate) async fn check(args: ServeArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(problems.join("; ")));
     }
     let settings: Vec<Setting> = args.settings.into_iter().chain([token_setting()]).collect();
-    let records: Vec<SettingRecord<'_>> = settings.iter().map(SettingRecord).collect();
-    Printer::new(OutputArgs::of(args.output)).list(&records)
+    Printer::new(OutputArgs::of(args.output)).list(&settings)
 }
 
 /// The one setting that is no flag. Its value is never shown.

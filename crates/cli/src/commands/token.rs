@@ -6,7 +6,7 @@ use taskqueue_server::auth::digest;
 
 use crate::args::{CreateTokenArgs, Format, TokenArgs, TokenCommand};
 use crate::failure::Failure;
-use crate::output::{self, NewTokenRecord, Printer, TokenRecord, now};
+use crate::output::{self, NewTokenRecord, Printer, now};
 use crate::tokens_file::{self, FileToken};
 
 pub(crate) fn run(args: &TokenArgs) -> Result<(), Failure> {
@@ -15,9 +15,8 @@ pub(crate) fn run(args: &TokenArgs) -> Result<(), Failure> {
         TokenCommand::Create(args) => create(args, &printer),
         TokenCommand::Check(args) => {
             let tokens = tokens_file::load(&args.file).map_err(Failure::Refused)?;
-            let records: Vec<TokenRecord<'_>> = tokens.iter().map(TokenRecord).collect();
-            printer.list(&records)?;
-            if records.is_empty() {
+            printer.list(&tokens)?;
+            if tokens.is_empty() {
                 output::note("there are no tokens in it; make one with: taskqueue token create NAME --scope SCOPE");
             }
             Ok(())

@@ -1,5 +1,6 @@
 //! `taskqueue worker ...`
 
+use taskqueue_api::lists::Count;
 use taskqueue_client::{GroupQuery, Observation, WorkerDimension, WorkerSelection};
 use taskqueue_core::words;
 
@@ -7,7 +8,7 @@ use super::print_pages::{note_cut, print_groups, print_items};
 use crate::args::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand, WorkerSelectionArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::{CommandError, Failure};
-use crate::output::{self, CountRecord, WideWorker};
+use crate::output::{self, WideWorker};
 
 pub(crate) fn run(args: WorkerArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, args.output, Retrying::Interactive)?;
@@ -60,7 +61,7 @@ async fn count(context: &ClientContext, args: &CountWorkersArgs) -> Result<(), C
     let selection = args.selection.selection();
     let Some(dimensions) = &args.group_by else {
         let count = context.client.count(&context.queue, &selection).await?;
-        return Ok(context.printer.one(&CountRecord(count))?);
+        return Ok(context.printer.one(&Count { count })?);
     };
     let words: Vec<&'static str> = dimensions.iter().copied().map(WorkerDimension::as_str).collect();
     let query = GroupQuery::by(dimensions.iter().copied(), selection);

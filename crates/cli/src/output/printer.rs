@@ -7,7 +7,7 @@ use taskqueue_core::time::Timestamp;
 
 use super::now;
 use super::record::{CsvStyle, Record, field_cells, field_columns, field_paths, values};
-use super::table::{Cell, Column, Layout, joined};
+use super::table::{Cell, Column, Columns, Layout, joined};
 use super::terminal::{Terminal, escape, escape_json};
 use crate::args::{Format, OutputArgs};
 use crate::failure::Failure;
@@ -62,6 +62,13 @@ impl Printer {
         let mut listing = self.listing::<R>();
         records.iter().try_for_each(|record| listing.push(record))?;
         listing.finish()
+    }
+
+    /// Prints a table that only people get.
+    pub(crate) fn table(&self, (columns, rows): (Columns, Vec<Vec<Cell>>)) -> Result<(), Failure> {
+        let layout = Layout::fitting(columns, &rows, &[], self.terminal);
+        let lines: Vec<String> = [layout.head()].into_iter().chain(rows.iter().map(|row| layout.row(row))).collect();
+        self.text(&lines.join("\n"))
     }
 
     /// Prints records with all their fields, one below the other; for programs a list.

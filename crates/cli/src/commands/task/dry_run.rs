@@ -14,7 +14,7 @@ use super::planned_tasks::{PlannedTask, Refusals, WrongTask};
 use crate::args::Format;
 use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
-use crate::field_path::{json_text, member, read_record, written};
+use crate::field_path::{json_text, read_record, written};
 use crate::output::{self, ChangedRecord, FieldChange, Listing, PlannedRecord, Record};
 
 /// Rows of the table. Programs get all tasks.
@@ -240,10 +240,10 @@ fn add_changes(path: &str, before: Option<&Value<'_>>, after: Option<&Value<'_>>
         out.push(FieldChange { path: path.to_owned(), from: text(before), to: text(after) });
         return;
     };
-    let added = new_members.iter().filter(|(name, _)| member(old, name).is_none());
+    let added = new_members.iter().filter(|(name, _)| old.get(name).is_none());
     for (name, _) in old_members.iter().chain(added) {
         let inner = if path.is_empty() { step(name) } else { format!("{path}.{}", step(name)) };
-        add_changes(&inner, member(old, name), member(new, name), out);
+        add_changes(&inner, old.get(name), new.get(name), out);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use taskqueue_api::lists::Count;
 use taskqueue_client::{Explanation, GroupQuery, Reason, Status, Task, TaskDimension, TaskId, TaskSelection};
 use taskqueue_core::dependency::DEPENDENCY_FAILED;
 use taskqueue_core::words;
@@ -13,7 +14,7 @@ use crate::commands::print_pages::{Printed, note_absent, note_cut, print_groups,
 use crate::explained_reasons::{Known, Speaker};
 use crate::failure::{CommandError, Failure};
 use crate::field_path::{FieldPath, SortKey};
-use crate::output::{self, CountRecord, ExplanationRecord, ReasonRecord, Record, worker_place};
+use crate::output::{self, Record, worker_place};
 use crate::progress::Progress;
 
 /// Says that the task waits for itself: nothing else of it tells why it is pending. Servers that cannot explain do not say so.
@@ -54,11 +55,8 @@ pub(super) async fn explain(context: &ClientContext, id: TaskId) -> Result<(), C
     context.client.require_extensions().await?;
     let explanation = context.client.explain_task(&context.queue, id).await?;
     match context.printer.format() {
-        Format::Json | Format::Jsonl => Ok(context.printer.one(&ExplanationRecord(&explanation))?),
-        Format::Csv | Format::Quiet => {
-            let reasons: Vec<ReasonRecord<'_>> = explanation.reasons.iter().map(ReasonRecord).collect();
-            Ok(context.printer.list(&reasons)?)
-        }
+        Format::Json | Format::Jsonl => Ok(context.printer.one(&explanation)?),
+        Format::Csv | Format::Quiet => Ok(context.printer.list(&explanation.reasons)?),
         Format::Table => {
             let known = known(context, id, &explanation).await;
             let command = |words: &str| {
@@ -149,7 +147,7 @@ pub(super) async fn count(context: &ClientContext, args: &CountArgs) -> Result<(
     let selection = args.selection.selection();
     let Some(dimensions) = &args.group_by else {
         let count = context.client.count(&context.queue, &selection).await?;
-        return Ok(context.printer.one(&CountRecord(count))?);
+        return Ok(context.printer.one(&Count { count })?);
     };
     let words: Vec<&'static str> = dimensions.iter().copied().map(TaskDimension::as_str).collect();
     let query = GroupQuery::by(dimensions.iter().copied(), selection);

@@ -5,7 +5,7 @@ use taskqueue_core::json::{ObjectWriter, write_array, write_string};
 use taskqueue_core::words;
 use taskqueue_store::check::{Problem, Report};
 
-use crate::output::Record;
+use crate::output::{Record, escape};
 
 /// Returns seconds with three decimals.
 fn rounded(seconds: f64) -> String {
@@ -101,28 +101,22 @@ impl Record for CheckRecord<'_> {
             .integer("tasks", *tasks)
             .integer("problem_count", findings.count())
             .field("problems", |out| {
-                write_array(out, &findings.problems, |out, problem| ProblemRecord(problem).write_json(out));
+                write_array(out, &findings.problems, |out, problem| problem.write_json(out));
             })
             .end();
     }
 }
 
-/// One problem.
-#[derive(Debug)]
-pub(crate) struct ProblemRecord<'a>(pub(crate) &'a Problem);
-
-impl ProblemRecord<'_> {
-    pub(crate) fn line(&self) -> String {
-        let Problem { rule, what } = self.0;
-        crate::output::escape(&format!("{}: {}", rule.as_str(), what.replace('\n', " "))).into_owned()
-    }
+/// A problem as people get it.
+pub(crate) fn problem_line(Problem { rule, what }: &Problem) -> String {
+    escape(&format!("{}: {}", rule.as_str(), what.replace('\n', " "))).into_owned()
 }
 
-impl Record for ProblemRecord<'_> {
+impl Record for Problem {
     const FIELDS: &'static str = "rule,what";
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        ObjectWriter::append_to(out).text("rule", self.0.rule.as_str()).text("what", &self.0.what).end();
+        ObjectWriter::append_to(out).text("rule", self.rule.as_str()).text("what", &self.what).end();
     }
 }
 
@@ -218,7 +212,7 @@ mod tests {
             r#""problems":[{"rule":"tally","what":"queue q counts 1"}]}"#
         );
         assert_eq!(CheckRecord { report: &report(), folder: None }.json(), expected);
-        assert_eq!(ProblemRecord(&report().findings.problems[0]).line(), "tally: queue q counts 1");
+        assert_eq!(problem_line(&report().findings.problems[0]), "tally: queue q counts 1");
         let sound = Report { findings: Findings::default(), ..report() };
         let record = |folder| CheckRecord { report: &sound, folder };
         assert_eq!(record(None).sentence(), "sound: 1 queue, 1,234 tasks, schema 7");

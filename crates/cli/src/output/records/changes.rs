@@ -167,17 +167,13 @@ impl Record for RerunRecord {
     }
 }
 
-/// A count.
-#[derive(Debug)]
-pub(crate) struct CountRecord(pub(crate) u64);
-
-impl Record for CountRecord {
+impl Record for Count {
     const COLUMNS: Columns = columns![number "COUNT"];
 
     const FIELDS: &'static str = "count";
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        Count { count: self.0 }.write(out);
+        self.write(out);
     }
 }
 

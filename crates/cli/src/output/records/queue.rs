@@ -5,7 +5,6 @@ use taskqueue_client::{
     Event, EventCounts, Percentiles, Queue, QueueName, QueueSettings, RecentActivity, RouteStats, SeriesItem, Stats,
     Status, Timestamp,
 };
-use taskqueue_core::json::ObjectWriter;
 use taskqueue_core::words;
 
 use super::task::seconds_in_words;
@@ -148,20 +147,14 @@ fn plot(minutes: &[SeriesItem], now: Timestamp) -> Option<String> {
     Some(format!("{bars}  up to {} ended in {BAR_MINUTES} minutes", words::count(most, "run")))
 }
 
-/// Tasks and workers of a route.
-#[derive(Debug)]
-pub(crate) struct RouteRecord<'a>(pub(crate) &'a RouteStats);
-
-impl Record for RouteRecord<'_> {
+/// Tasks and workers of routes as a table for people.
+pub(crate) fn route_table(routes: &[RouteStats]) -> (Columns, Vec<Vec<Cell>>) {
     const COLUMNS: Columns = columns![
         shrinking "ROUTE", number "PENDING", number "RUNNING", number "OLDEST PENDING", number "IDLE WORKERS",
         number "BUSY WORKERS"
     ];
-
-    const FIELDS: &'static str = "route,pending,running,oldest_pending_seconds,workers_idle,workers_busy";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        let RouteStats { route, pending, running, oldest_pending_seconds, workers_idle, workers_busy } = self.0;
+    let row = |stats: &RouteStats| {
+        let RouteStats { route, pending, running, oldest_pending_seconds, workers_idle, workers_busy } = stats;
         let workers = |count: u64| {
             let is_missing = *pending > 0 && workers_idle + workers_busy == 0;
             if is_missing { Cell::number(count).coloured(AnsiColor::Red) } else { Cell::number(count) }
@@ -174,50 +167,24 @@ impl Record for RouteRecord<'_> {
             workers(*workers_idle),
             workers(*workers_busy),
         ]
-    }
-
-    fn write_json(&self, out: &mut Vec<u8>) {
-        self.0.write(out);
-    }
+    };
+    (COLUMNS, routes.iter().map(row).collect())
 }
 
-/// The counts of one event lately.
-#[derive(Debug)]
-pub(crate) struct ActivityRecord {
-    event: Event,
-    counts: [u64; 3],
-}
-
-impl ActivityRecord {
-    /// One for each event.
-    pub(crate) fn all(activity: &RecentActivity) -> Vec<Self> {
-        let windows = [&activity.last_minute, &activity.last_5_minutes, &activity.last_hour];
-        Event::ALL.map(|event| Self { event, counts: windows.map(|counts| counts.get(event)) }).into()
-    }
-}
-
-impl Record for ActivityRecord {
-    const COLUMNS: Columns = columns![text "EVENT", number "LAST MINUTE", number "LAST 5 MINUTES", number "LAST HOUR"];
-
-    const FIELDS: &'static str = "event,last_minute,last_5_minutes,last_hour";
-
-    fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        let counts = self.counts.map(|count| Cell::new(words::number(count)));
-        [Cell::new(self.event.as_str())].into_iter().chain(counts).collect()
-    }
-
-    fn write_json(&self, out: &mut Vec<u8>) {
-        let [minute, minutes, hour] = self.counts;
-        let object = ObjectWriter::append_to(out).text("event", self.event.as_str());
-        object.integer("last_minute", minute).integer("last_5_minutes", minutes).integer("last_hour", hour).end();
-    }
+/// How often each event was counted lately, as a table for people.
+pub(crate) fn activity_table(activity: &RecentActivity) -> (Columns, Vec<Vec<Cell>>) {
+    const COLUMNS: Columns =
+        columns![text "EVENT", number "LAST MINUTE", number "LAST 5 MINUTES", number "LAST HOUR"];
+    let windows = [&activity.last_minute, &activity.last_5_minutes, &activity.last_hour];
+    let row = |event: Event| {
+        let counts = windows.map(|counts| Cell::new(words::number(counts.get(event))));
+        [Cell::new(event.as_str())].into_iter().chain(counts).collect()
+    };
+    (COLUMNS, Event::ALL.map(row).into())
 }
 
 /// One minute or hour.
-#[derive(Debug)]
-pub(crate) struct SeriesRecord(pub(crate) SeriesItem);
-
-impl Record for SeriesRecord {
+impl Record for SeriesItem {
     const COLUMNS: Columns = columns![
         text "START", number "CREATED", number "CLAIMED", number "SUCCEEDED", number "FAILED", number "RELEASED",
         number "EXPIRED", number "CANCELLED", number "WAITED (P50)", number "RAN (P50)"
@@ -229,7 +196,7 @@ impl Record for SeriesRecord {
          wait_seconds.p99,run_seconds.p50,run_seconds.p90,run_seconds.p99";
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        let SeriesItem { start, counts, wait_seconds, run_seconds } = &self.0;
+        let Self { start, counts, wait_seconds, run_seconds } = self;
         let median = |of: &Option<Percentiles>| Cell::optional(of.map(|of| words::short_duration(of.p50)));
         let counts = Event::ALL.map(|event| Cell::number(EventCounts::get(counts, event)));
         let times = [median(wait_seconds), median(run_seconds)];
@@ -237,7 +204,7 @@ impl Record for SeriesRecord {
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        self.0.write(out);
+        self.write(out);
     }
 }
 

@@ -10,6 +10,7 @@ use taskqueue_core::words;
 use taskqueue_core::words::telemetry::{Measure, Telemetry};
 
 use crate::config::Setting;
+use crate::field_path::text_member;
 use crate::files::hex;
 use crate::output::{Cell, Columns, Record, columns};
 use crate::tokens_file::FileToken;
@@ -49,44 +50,38 @@ impl Record for HealthRecord<'_> {
 }
 
 /// One value of the configuration and where it comes from. The token is not among the values.
-#[derive(Debug)]
-pub(crate) struct SettingRecord<'a>(pub(crate) &'a Setting);
-
-impl Record for SettingRecord<'_> {
+impl Record for Setting {
     const COLUMNS: Columns = columns![text "NAME", text "VALUE", shrinking "SOURCE"];
 
     const FIELDS: &'static str = "name,value,source";
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        let Setting { name, value, source } = self.0;
+        let Self { name, value, source } = self;
         ObjectWriter::append_to(out).text("name", name).text("value", value).text("source", source).end();
     }
 
     fn key(&self) -> String {
-        format!("{}={}", self.0.name, self.0.value)
+        format!("{}={}", self.name, self.value)
     }
 }
 
 /// A token of a file, without the token.
-#[derive(Debug)]
-pub(crate) struct TokenRecord<'a>(pub(crate) &'a FileToken);
-
-impl Record for TokenRecord<'_> {
+impl Record for FileToken {
     const COLUMNS: Columns = columns![text "NAME", text "SCOPES", text "QUEUES", text "EXPIRES"];
 
     const FIELDS: &'static str = "name,scopes,queues,expires_at";
 
     fn cells(&self, now: Timestamp) -> Vec<Cell> {
-        let expires = match self.0.expires_at {
+        let expires = match self.expires_at {
             None => Cell::new("never").dimmed(),
             Some(end) if end <= now => Cell::new(format!("expired {}", words::age(end, now))).coloured(AnsiColor::Red),
             Some(end) => Cell::new(words::age(end, now)),
         };
-        vec![Cell::new(&self.0.name), Cell::new(scopes(self.0).join(",")), Cell::new(queues(self.0).join(",")), expires]
+        vec![Cell::new(&self.name), Cell::new(scopes(self).join(",")), Cell::new(queues(self).join(",")), expires]
     }
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        members(ObjectWriter::append_to(out), self.0).end();
+        members(ObjectWriter::append_to(out), self).end();
     }
 }
 
@@ -213,14 +208,11 @@ fn status_cell(worker: &Observation) -> Cell {
 
 /// `gpu-3, slot 0, pid 4711`: as far as the worker says. Other workers than ours say what they like.
 pub(crate) fn worker_place(metadata: &JsonObject) -> Option<String> {
-    let Some(Found::Str(host)) = lookup(metadata.as_str(), &["host"]) else { return None };
+    let host = text_member(metadata, "host")?;
     let number = |name: &str| match lookup(metadata.as_str(), &[name]) {
         Some(Found::Int(number)) => format!(", {name} {number}"),
         _ => String::new(),
     };
-    let name = match lookup(metadata.as_str(), &["name"]) {
-        Some(Found::Str(name)) => format!(" ({})", name.to_text()),
-        _ => String::new(),
-    };
-    Some(format!("{}{name}{}{}", host.to_text(), number("slot"), number("pid")))
+    let name = text_member(metadata, "name").map(|name| format!(" ({name})")).unwrap_or_default();
+    Some(format!("{host}{name}{}{}", number("slot"), number("pid")))
 }

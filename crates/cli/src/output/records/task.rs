@@ -6,12 +6,12 @@ use anstyle::AnsiColor;
 use taskqueue_api::explain::write_members;
 use taskqueue_client::{ExplainedReason, Explanation, LastError, LastRun, Status, Task};
 use taskqueue_core::fields::{TaskField, optional_defined_fields};
-use taskqueue_core::json::{Found, ObjectWriter, Value, lookup, write_array};
+use taskqueue_core::json::{ObjectWriter, Value, write_array};
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::{Timestamp, between};
 use taskqueue_core::words::{self, Units, exact_duration};
 
-use crate::field_path::{DURATION, FieldPath, WAITED};
+use crate::field_path::{DURATION, FieldPath, WAITED, text_member};
 use crate::output::{Cell, Columns, ProgressView, Record, columns};
 
 /// The width of the bar where a task is shown alone.
@@ -167,12 +167,8 @@ fn last_run(run: &LastRun) -> String {
 /// not name its run directory.
 pub(crate) fn log_place(task: &Task) -> Option<String> {
     let run = task.last_run.as_ref()?;
-    let text = |name: &str| match lookup(run.worker.as_str(), &[name]) {
-        Some(Found::Str(text)) => Some(text.to_text().into_owned()),
-        _ => None,
-    };
-    let folder = format!("{}/{}", text("folder")?, task.id);
-    let host = text("host").map(|host| format!("on {host}: ")).unwrap_or_default();
+    let folder = format!("{}/{}", text_member(&run.worker, "folder")?, task.id);
+    let host = text_member(&run.worker, "host").map(|host| format!("on {host}: ")).unwrap_or_default();
     // Not known while the run is active.
     Some(match run.run_id {
         Some(run_id) => format!("the full log is {host}output.log in the folder {folder}/{run_id}"),
@@ -189,30 +185,20 @@ fn error_details(error: &LastError, occurred_at: &str) -> Vec<(&'static str, Cel
     fields
 }
 
-/// All reasons.
-#[derive(Debug)]
-pub(crate) struct ExplanationRecord<'a>(pub(crate) &'a Explanation);
-
-impl Record for ExplanationRecord<'_> {
+impl Record for Explanation {
     fn write_json(&self, out: &mut Vec<u8>) {
         ObjectWriter::append_to(out)
-            .boolean("claimable", self.0.claimable)
-            .field("reasons", |out| {
-                write_array(out, &self.0.reasons, |out, reason| ReasonRecord(reason).write_json(out));
-            })
+            .boolean("claimable", self.claimable)
+            .field("reasons", |out| write_array(out, &self.reasons, |out, reason| reason.write_json(out)))
             .end();
     }
 }
 
-/// One reason.
-#[derive(Debug)]
-pub(crate) struct ReasonRecord<'a>(pub(crate) &'a ExplainedReason);
-
-impl Record for ReasonRecord<'_> {
+impl Record for ExplainedReason {
     const FIELDS: &'static str = "code,message";
 
     fn write_json(&self, out: &mut Vec<u8>) {
-        let ExplainedReason { code, message, reason } = self.0;
+        let Self { code, message, reason } = self;
         let object = ObjectWriter::append_to(out).text("code", code).text("message", message);
         object.optional(reason.as_ref(), write_members).end();
     }
