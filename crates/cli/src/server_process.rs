@@ -1,5 +1,5 @@
 //! The process of a server. What signals tell it: SIGTERM and SIGINT that it stops, SIGHUP that it reads its files again, or that its
-//! terminal was closed; each file is followed by a task of its own, which hears of SIGHUP by its `Reloads`. And what the system gives it:
+//! terminal was closed; each file is followed by a task of its own (`follow`), which hears of SIGHUP by its `Reloads`. And what the system gives it:
 //! open files (a connection is one, and many shells start processes with a limit of 1,024), and how soon the allocator returns what is
 //! free. After its second by default, a server under attack has three times in memory what it uses (docs/memory.md): with little memory,
 //! it is a few milliseconds.
@@ -18,7 +18,8 @@ use taskqueue_worker::keeper::is_ignored;
 use tokio::select;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::info;
 
 /// The path of the terminal that a process was started from. Without one it cannot be opened.
@@ -78,6 +79,41 @@ impl Reloads {
         if self.0.changed().await.is_err() {
             std::future::pending().await
         }
+    }
+}
+
+/// Looks at a file for ever: at each SIGHUP, and between them so often as `every` says. `look` is told whether somebody asked, and runs on a
+/// thread of its own, because a file system over the network may take its time.
+pub(crate) async fn follow<S: Send + 'static, F: Send + 'static>(
+    mut state: S,
+    every: Option<Duration>,
+    mut reloads: Reloads,
+    look: impl Fn(&mut S, bool) -> F + Clone + Send + 'static,
+    tell: impl Fn(F),
+) {
+    let mut ticks = every.map(interval);
+    // A disk that hung for a minute needs no sixty looks afterwards.
+    ticks.iter_mut().for_each(|ticks| ticks.set_missed_tick_behavior(MissedTickBehavior::Delay));
+    loop {
+        let tick = async {
+            match &mut ticks {
+                Some(ticks) => drop(ticks.tick().await),
+                None => std::future::pending().await,
+            }
+        };
+        let is_asked = select! {
+            () = tick => false,
+            () = reloads.next() => true,
+        };
+        let look = look.clone();
+        let looking = spawn_blocking(move || {
+            let found = look(&mut state, is_asked);
+            (state, found)
+        });
+        // An error means that the runtime is shutting down.
+        let Ok((looked, found)) = looking.await else { return };
+        state = looked;
+        tell(found);
     }
 }
 

@@ -14,9 +14,6 @@ use std::time::{Duration, SystemTime};
 
 use taskqueue_server::tls::{Identity, IdentityError, Tls, Validity};
 use taskqueue_server::{ListenAddress, ListenError, Listener};
-use tokio::select;
-use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use crate::args::{OwnKey, TlsArgs};
@@ -24,7 +21,7 @@ use crate::failure::Failure;
 use crate::files::{open_at_once, read_bytes};
 use crate::open_store::Database;
 use crate::private_file;
-use crate::server_process::Reloads;
+use crate::server_process::{Reloads, follow};
 
 /// Adds what the flags say about TLS to a listener. Returns also the command with which a client tries the connection, if it needs to be told
 /// whom to trust. From now on the files are watched for changes.
@@ -201,32 +198,22 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 /// Goes on for as long as the server runs. `settled` are the stamps of the pair that is shown, from before it was read.
-async fn follow_changes(files: PairFiles, settled: Stamps, tls: Tls, mut reloads: Reloads) {
-    let mut watch = PairWatch { settled, unfinished: None };
-    let mut ticks = interval(INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        let is_asked = select! {
-            _ = ticks.tick() => false,
-            () = reloads.next() => true,
-        };
-        let (looked_at, before) = (files.clone(), watch.settled);
-        // A file system over the network may take its time.
-        let looked = spawn_blocking(move || {
-            let found = watch.look(stamps(&looked_at), is_asked, || looked_at.read());
-            (watch, found)
-        });
-        let Ok((next, found)) = looked.await else { return };
-        watch = next;
-        match found {
-            None => {}
-            Some(Ok(identity)) => show(&tls, identity, &files, watch.settled != before),
-            Some(Err(failure)) => {
-                let reason = failure.message().unwrap_or_default();
-                warn!(reason, "the TLS files cannot be used; the certificate from before is still shown");
-            }
+async fn follow_changes(files: PairFiles, settled: Stamps, tls: Tls, reloads: Reloads) {
+    let looked_at = files.clone();
+    let look = move |watch: &mut PairWatch, is_asked| {
+        let before = watch.settled;
+        let found = watch.look(stamps(&looked_at), is_asked, || looked_at.read())?;
+        Some(found.map(|identity| (identity, watch.settled != before)))
+    };
+    let tell = |found: Option<Result<_, Failure>>| match found {
+        None => {}
+        Some(Ok((identity, has_changed))) => show(&tls, identity, &files, has_changed),
+        Some(Err(failure)) => {
+            let reason = failure.message().unwrap_or_default();
+            warn!(reason, "the TLS files cannot be used; the certificate from before is still shown");
         }
-    }
+    };
+    follow(PairWatch { settled, unfinished: None }, Some(INTERVAL), reloads, look, tell).await;
 }
 
 fn show(tls: &Tls, identity: Identity, files: &PairFiles, has_changed: bool) {

@@ -6,13 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use taskqueue_server::auth::Token;
-use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 use crate::failure::Failure;
 use crate::files::{open_at_once, read_text};
 use crate::private_file;
-use crate::server_process::Reloads;
+use crate::server_process::{Reloads, follow};
 
 /// The environment variable that holds the token.
 pub(crate) const VARIABLE: &str = "TASKQUEUE_TOKEN";
@@ -39,24 +38,20 @@ pub(crate) fn load_text(file: Option<&Path>, variable: Option<OsString>) -> Resu
 }
 
 /// Reads the file of a running server again at each SIGHUP, for ever. A file that cannot be used changes nothing.
-pub(crate) async fn follow(path: PathBuf, token: Token, mut reloads: Reloads) {
-    loop {
-        reloads.next().await;
-        let read_path = path.clone();
-        // An error of the thread means that the runtime is shutting down.
-        let Ok(read) = spawn_blocking(move || again_from_file(&read_path)).await else { return };
-        match read {
-            Ok(read) => {
-                let found =
-                    if token.replace(&read) { "holds another token, the only one from now on" } else { "is as before" };
-                info!(path = %path.display(), "the token file was read again, and {found}");
-            }
-            Err(failure) => {
-                let reason = failure.message().unwrap_or_default();
-                warn!(reason, "the token file cannot be used; the token that was read last stays valid");
-            }
+pub(crate) async fn watch(path: PathBuf, token: Token, reloads: Reloads) {
+    let looked_at = path.clone();
+    let tell = |read: Result<Token, Failure>| match read {
+        Ok(read) => {
+            let found =
+                if token.replace(&read) { "holds another token, the only one from now on" } else { "is as before" };
+            info!(path = %path.display(), "the token file was read again, and {found}");
         }
-    }
+        Err(failure) => {
+            let reason = failure.message().unwrap_or_default();
+            warn!(reason, "the token file cannot be used; the token that was read last stays valid");
+        }
+    };
+    follow((), None, reloads, move |(), _| again_from_file(&looked_at), tell).await;
 }
 
 /// Reads the file again. What was a pipe at the start has no writer by now, and opening it must not block.

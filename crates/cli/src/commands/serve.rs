@@ -46,7 +46,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let (listener, client_command) =
         server_tls::encrypt(listener, &args.secrets.tls, &args.database, signals.reloads.clone())?;
     if let (Some(path), Some(token)) = (&args.secrets.token_file, &token) {
-        tokio::spawn(token::follow(path.clone(), token.clone(), signals.reloads.clone()));
+        tokio::spawn(token::watch(path.clone(), token.clone(), signals.reloads.clone()));
     }
     let tokens = args.secrets.tokens.clone().zip(tokens).map(|(path, (tokens, text))| {
         let shared = SharedTokens::new(tokens_file::token_set(tokens));

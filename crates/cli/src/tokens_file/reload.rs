@@ -5,50 +5,35 @@
 use std::path::{Path, PathBuf};
 
 use taskqueue_server::auth::{SharedTokens, TokenDigest, digest};
-use tokio::select;
-use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use super::{FileToken, NAME, SETTLED, token_set, tokens_of};
 use crate::files::read_server_file;
-use crate::server_process::Reloads;
+use crate::server_process::{Reloads, follow};
 
 /// Follows the file for ever. `text` is what the tokens were read from.
-pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens, mut reloads: Reloads) {
-    let mut latest = SeenText::new(&text);
+pub(crate) async fn watch(path: PathBuf, text: String, tokens: SharedTokens, reloads: Reloads) {
+    let latest = SeenText::new(&text);
     drop(text);
-    let mut ticks = interval(SETTLED);
-    // A disk that hung for a minute needs no sixty looks afterwards.
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        let is_asked = select! {
-            _ = ticks.tick() => false,
-            () = reloads.next() => true,
-        };
-        let looked_at = path.clone();
-        let looking = spawn_blocking(move || {
-            let (found, parse) =
-                (read_server_file(NAME, &looked_at).map(|(text, _)| text), |text: &str| tokens_of(&looked_at, text));
-            let change = if is_asked { latest.look_now(found, parse) } else { latest.look(found, parse) };
-            (latest, change)
-        });
-        // An error means that the runtime is shutting down.
-        let Ok((seen, change)) = looking.await else { return };
-        latest = seen;
-        match change {
-            Some(FileChange::Tokens(read)) => {
-                let count = read.len();
-                tokens.replace(token_set(read));
-                log_change(&path, &format!("the tokens file has changed; {count} tokens are accepted"));
-            }
-            Some(FileChange::Back) => log_change(&path, "the tokens file was read again, and is as before"),
-            Some(FileChange::Problem(problem)) => {
-                warn!(problem, "the tokens file cannot be used; the tokens that were read last stay valid");
-            }
-            None => {}
+    let looked_at = path.clone();
+    let look = move |latest: &mut SeenText, is_asked| {
+        let (found, parse) =
+            (read_server_file(NAME, &looked_at).map(|(text, _)| text), |text: &str| tokens_of(&looked_at, text));
+        if is_asked { latest.look_now(found, parse) } else { latest.look(found, parse) }
+    };
+    let tell = |change| match change {
+        Some(FileChange::Tokens(read)) => {
+            let count = read.len();
+            tokens.replace(token_set(read));
+            log_change(&path, &format!("the tokens file has changed; {count} tokens are accepted"));
         }
-    }
+        Some(FileChange::Back) => log_change(&path, "the tokens file was read again, and is as before"),
+        Some(FileChange::Problem(problem)) => {
+            warn!(problem, "the tokens file cannot be used; the tokens that were read last stay valid");
+        }
+        None => {}
+    };
+    follow(latest, Some(SETTLED), reloads, look, tell).await;
 }
 
 fn log_change(path: &Path, sentence: &str) {
