@@ -3,10 +3,11 @@
 
 use taskqueue_client::{Error, ErrorCode, JsonObject, SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 use taskqueue_core::json::{Found, elements, lookup};
+use taskqueue_core::shell::CommandLine;
 use taskqueue_core::words;
 use unicode_width::UnicodeWidthStr;
 
-use crate::client_context::{ClientContext, ShellCommand};
+use crate::client_context::{ClientContext, command_line};
 use crate::config::Source;
 use crate::failure::{Failure, similar_names};
 use crate::field_path::text_member;
@@ -37,11 +38,11 @@ fn unauthorized(sent: Option<&Source>, withheld_note: Option<&str>) -> String {
 
 /// The message for an error, without asking the server for more.
 pub(crate) fn to_failure(context: &ClientContext, error: &Error) -> Failure {
-    failure(&context.url, |words| ShellCommand::new(context, words), error)
+    failure(&context.url, |words| command_line(context, words), error)
 }
 
 /// `command` makes a command for the same server and queue.
-fn failure(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> Failure {
+fn failure(url: &str, command: impl Fn(&str) -> CommandLine, error: &Error) -> Failure {
     match error {
         Error::Transport { message, may_have_arrived: false } => unreachable(url, message),
         Error::Transport { message, .. } => no_answer(url, message),
@@ -156,7 +157,7 @@ pub(crate) fn root_cause(message: &str) -> &str {
 }
 
 /// A refusal in the words of the command line, where the server's own words are those of its API.
-fn refusal(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> Option<String> {
+fn refusal(url: &str, command: impl Fn(&str) -> CommandLine, error: &Error) -> Option<String> {
     let code = error.code()?;
     if let Some(fields) = wrong_fields(error) {
         return Some(format!("{fields} ({})", code.as_str()));
@@ -164,23 +165,23 @@ fn refusal(url: &str, command: impl Fn(&str) -> ShellCommand, error: &Error) -> 
     let text = |name| detail_text(error, name).unwrap_or_default();
     let number = |name| detail_number(error, name).unwrap_or_default();
     let (problem, advice) = match code {
-        ErrorCode::TaskNotFound => (error_message(error), format!("see {}", command("task list").as_str())),
+        ErrorCode::TaskNotFound => (error_message(error), format!("see {}", command("task list"))),
         ErrorCode::TaskRunning => {
             let id = text("task_id");
             let cancel = command("task cancel").argument(&id);
-            (format!("{id} is running"), format!("wait for it, or cancel it first: {}", cancel.as_str()))
+            (format!("{id} is running"), format!("wait for it, or cancel it first: {}", cancel))
         }
         // Of the actions that a state can refuse, only this one has a way out besides the server's words.
         ErrorCode::TaskStateConflict if text("status") == "succeeded" && error_message(error).contains("requeue") => {
             let id = text("task_id");
             let rerun = command("task rerun").argument(&id);
-            let advice = format!("to run it again under a new id: {}", rerun.as_str());
+            let advice = format!("to run it again under a new id: {}", rerun);
             (format!("{id} is succeeded, so it cannot be requeued"), advice)
         }
         ErrorCode::TaskIdConflict => {
             let id = text("task_id");
             let problem = format!("there is a task {id} already, with another definition");
-            (problem, format!("choose another --id, or see: {}", command("task get").argument(&id).as_str()))
+            (problem, format!("choose another --id, or see: {}", command("task get").argument(&id)))
         }
         ErrorCode::QueueNotEmpty => {
             let tasks = words::count(number("tasks"), "task");
@@ -337,7 +338,7 @@ mod tests {
             retry_after: None,
         };
         let expected = "routes.1: use a; b (invalid_task)".to_owned();
-        let command = |_: &str| -> ShellCommand { panic!("no command helps") };
+        let command = |_: &str| -> CommandLine { panic!("no command helps") };
         assert_eq!(failure("http://x", command, &error), Failure::Refused(expected));
     }
 
@@ -345,7 +346,7 @@ mod tests {
     fn who_gave_an_invalid_answer_is_told_apart() {
         let answer = |status, from_taskqueue| Error::Protocol { status, message: "why".to_owned(), from_taskqueue };
         let unknown = |cause| Error::OutcomeUnknown { call: "cancel the task", advice: "look", cause: Box::new(cause) };
-        let command = |_: &str| -> ShellCommand { panic!("no command helps") };
+        let command = |_: &str| -> CommandLine { panic!("no command helps") };
         let said = |error| failure("http://x", command, &error);
         let proxy = "a proxy at http://x does not reach the server (why)";
         for status in [502, 503, 504] {

@@ -21,7 +21,7 @@ use self::reading::{CARDS, Card, Lately, Reading};
 use crate::attention;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::shared_figures::{all_tasks, running_of};
-use crate::show::command::CommandLine;
+use crate::show::command::command_line;
 use crate::show::{self, Bar, Moment, Spark};
 use crate::visit::Visit;
 
@@ -75,8 +75,8 @@ pub(crate) async fn overview(visit: Visit) -> PageResult {
 
 fn first_commands(url: &str) -> [(&'static str, String); 3] {
     let queue = "experiments";
-    let submit = CommandLine::new("task submit", queue, url).flag("--name", "hello").flag("--arg", "seed=1");
-    let work = CommandLine::new("loop", queue, url).running("echo 'the seed is %{seed}'");
+    let submit = command_line("task submit", queue, url).flag("--name", "hello").flag("--arg", "seed=1");
+    let work = command_line("loop", queue, url).running("echo 'the seed is %{seed}'");
     [
         ("Create a queue", format!("taskqueue queue create {queue} --url {}", shell_word(url))),
         ("Submit a task", submit.to_string()),

@@ -7,7 +7,7 @@ use taskqueue_core::time::Timestamp;
 
 use crate::address::{Query, of_route};
 use crate::layout::{self, PageResult, Section, Shell};
-use crate::show::command::CommandLine;
+use crate::show::command::command_line;
 use crate::show::{self, Meter, Moment};
 use crate::visit::Visit;
 
@@ -33,7 +33,7 @@ pub(crate) async fn routes(visit: Visit) -> PageResult {
     let find = visit.find();
     let selection = RouteSelection::StarvingFirst { most: ROWS, find: find.as_str().into() };
     let stats = visit.dashboard.store().queue_stats(&queue, &selection).await?;
-    let work = CommandLine::new("loop", queue.as_str(), &visit.server_url()).flag("--route", "gpu");
+    let work = command_line("loop", queue.as_str(), &visit.server_url()).flag("--route", "gpu");
     let page = RoutesPage {
         figures: stats.figures,
         now: stats.now,

@@ -20,7 +20,7 @@ use taskqueue_store::StoreExt;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::Unreadable;
-use crate::show::command::CommandLine;
+use crate::show::command::command_line;
 use crate::show::{self, Meter, Moment};
 use crate::state::Dashboard;
 use crate::visit::Visit;
@@ -71,7 +71,7 @@ pub(crate) async fn workers(visit: Visit) -> PageResult {
         Ok(filter) => (shown_workers(&visit, &queue, filter, all).await?, None),
         Err(error) => (Default::default(), Some(error.into())),
     };
-    let work = CommandLine::new("loop", queue.as_str(), &visit.server_url());
+    let work = command_line("loop", queue.as_str(), &visit.server_url());
     let path = format!("/ui/queues/{queue}/workers");
     let page = WorkersPage {
         has_workers: all != [0, 0],

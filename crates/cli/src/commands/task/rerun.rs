@@ -11,7 +11,7 @@ use super::change::{Change, ChangeOutcome};
 use super::concurrent_calls::{ConcurrentCalls, interrupts};
 use super::named_tasks::{self, random_id};
 use crate::args::TargetArgs;
-use crate::client_context::{ClientContext, ShellCommand};
+use crate::client_context::{ClientContext, command_line};
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, RerunRecord};
 use crate::progress::Progress;
@@ -163,8 +163,8 @@ impl<'s> Copies<'s> {
 
     /// Warns that a copy may exist or not.
     fn warn_unsure(&self, Rerun { ids: RerunRecord { old_id, new_id }, .. }: &Rerun) {
-        let get = ShellCommand::new(self.context, "task get").argument(new_id.as_str());
-        let words = format!("{old_id} may not have been submitted again; {} tells", get.as_str());
+        let get = command_line(self.context, "task get").argument(new_id.as_str());
+        let words = format!("{old_id} may not have been submitted again; {get} tells");
         self.bar.suspend(|| output::warning(&words));
     }
 

@@ -9,7 +9,7 @@ use taskqueue_core::words;
 
 use super::named_tasks;
 use crate::args::{CountArgs, Format, ListArgs, SelectionArgs, Sort};
-use crate::client_context::{ClientContext, ShellCommand};
+use crate::client_context::{ClientContext, command_line, server_command_line};
 use crate::commands::print_pages::{Printed, note_absent, note_cut, print_groups, print_items};
 use crate::explained_reasons::{Known, Speaker};
 use crate::failure::{CommandError, Failure};
@@ -60,8 +60,8 @@ pub(super) async fn explain(context: &ClientContext, id: TaskId) -> Result<(), C
         Format::Table => {
             let known = known(context, id, &explanation).await;
             let command = |words: &str| {
-                let make = if words.starts_with("queue ") { ShellCommand::of_server } else { ShellCommand::new };
-                make(context, words).as_str().to_owned()
+                let make = if words.starts_with("queue ") { server_command_line } else { command_line };
+                make(context, words).to_string()
             };
             let (queue, now) = (&context.queue, output::now());
             let lines = Speaker { id, queue, known: &known, command: &command, now }.sentences(&explanation);

@@ -8,13 +8,14 @@ use taskqueue_core::definition::check_stored_size;
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::fields::TimeComparison;
 use taskqueue_core::ids::QueueName;
+use taskqueue_core::shell::CommandLine;
 
 use super::create::{Batch, Outcome, Planned, Refusals, Tally, write, write_error};
 use super::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
 use crate::address::Query;
 use crate::field::{self, Field};
 use crate::layout::{self, PageResult, Shell};
-use crate::show::command::CommandLine;
+use crate::show::command::command_line;
 use crate::state::{Dashboard, on_own_thread};
 use crate::visit::{FormTurn, Visit};
 use crate::{json_field, show};
@@ -170,7 +171,7 @@ fn routes(task: &Planned) -> String {
 
 /// The command that takes lines from a file, or from where it is called.
 fn command(queue: &QueueName, url: &str, from: &str, batch: Option<&str>) -> CommandLine {
-    CommandLine::new("task submit", queue.as_str(), url).optional("--batch", batch).flag("--from", from)
+    command_line("task submit", queue.as_str(), url).optional("--batch", batch).flag("--from", from)
 }
 
 /// The command with the lines themselves. All of them are JSON objects, so none is the word that ends them.

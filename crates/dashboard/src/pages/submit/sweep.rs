@@ -16,7 +16,7 @@ use super::one::with_other_flags;
 use super::{Command, FormStep, Frame, Way, address, cut};
 use crate::address::Query;
 use crate::layout::{self, PageResult, Shell};
-use crate::show::command::CommandLine;
+use crate::show::command::command_line;
 use crate::visit::Visit;
 use crate::{json_field, show};
 
@@ -137,7 +137,7 @@ fn value_text(value: &Value<'_>) -> String {
 
 /// The command that creates the same tasks, with the same ids, if there is one.
 fn command(queue: &QueueName, url: &str, typed: &Typed, plan: &Plan<'_>) -> Option<String> {
-    let command = CommandLine::new("task sweep", queue.as_str(), url)
+    let command = command_line("task sweep", queue.as_str(), url)
         .each("--arg", typed.axes().map(|(key, values)| format!("{key}={values}")))
         .switch("--zip", typed.is_zip);
     let base = json_field::read(&typed.base.value).ok().filter(|base| !base.is_empty_object());
@@ -154,7 +154,7 @@ fn example_parameters() -> Query {
 
 /// A command to begin with.
 fn example(queue: &QueueName, url: &str) -> String {
-    let command = CommandLine::new("task sweep", queue.as_str(), url).flag("--arg", "lr=0.1,0.01");
+    let command = command_line("task sweep", queue.as_str(), url).flag("--arg", "lr=0.1,0.01");
     command.flag("--arg", "seed=1..50").flag("--name", "vit-{seed}").to_string()
 }
 

@@ -13,7 +13,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::related::{Related, RelatedTask};
 use taskqueue_store::{Store, StoreError};
 
-use crate::show::command::CommandLine;
+use crate::show::command::command_line;
 use crate::show::{self, count};
 
 /// Routes that are named.
@@ -74,7 +74,7 @@ impl Waiting {
             sentences.push(Sentence::new(workers_sentence(routes, [idle, busy], has_no_worker)));
         }
         let route = routes.iter().next().unwrap_or_default();
-        let command = CommandLine::new("loop", task.queue.as_str(), url).flag("--route", route).running("COMMAND");
+        let command = command_line("loop", task.queue.as_str(), url).flag("--route", route).running("COMMAND");
         Some(Self { reasons: sentences, command: (is_claimable && has_no_worker).then(|| command.to_string()) })
     }
 

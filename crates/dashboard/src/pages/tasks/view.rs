@@ -11,7 +11,7 @@ use taskqueue_core::status::Status;
 use crate::address::Query;
 use crate::columns::{Column, Seen};
 use crate::selected::Selectors;
-use crate::show::command::CommandLine;
+use crate::show::command::command_line;
 
 /// The parameters of the list, in the order in which addresses have them.
 pub(super) const PARAMETERS: [&str; 9] =
@@ -156,7 +156,7 @@ pub(super) fn column_entries(shown: &[Column], seen: &Seen) -> Vec<ColumnEntry> 
 
 /// The command that makes the first task of a queue.
 pub(super) fn submit_command(url: &str, queue: &QueueName) -> String {
-    CommandLine::new("task submit", queue.as_str(), url).flag("--arg", "lr=0.1").flag("--arg", "seed=1").to_string()
+    command_line("task submit", queue.as_str(), url).flag("--arg", "lr=0.1").flag("--arg", "seed=1").to_string()
 }
 
 /// The view as a command.
@@ -165,7 +165,7 @@ pub(super) fn list_command(url: &str, queue: &QueueName, view: &View, columns: &
     let sign = if view.order.descending { "-" } else { "" };
     let sort = format!("{sign}{}", view.order.field.as_str());
     let columns = columns.join(",");
-    let command = CommandLine::new("task list", queue.as_str(), url)
+    let command = command_line("task list", queue.as_str(), url)
         .switch("--include-archived", selectors.archived)
         .optional("--status", selectors.status.map(|status| status.as_str()))
         .optional("--filter", selectors.filter.as_deref())

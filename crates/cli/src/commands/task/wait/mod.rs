@@ -7,6 +7,7 @@ mod watched;
 use std::time::Duration;
 
 use taskqueue_client::Status;
+use taskqueue_core::shell::CommandLine;
 use taskqueue_core::status::Statuses;
 use taskqueue_core::words;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -17,7 +18,7 @@ use super::change::print_summary;
 use super::named_tasks;
 use super::outage::Outage;
 use crate::args::{ConditionArgs, WaitArgs};
-use crate::client_context::{ClientContext, ShellCommand};
+use crate::client_context::{ClientContext, command_line};
 use crate::commands::status_counts::StatusCounts;
 use crate::failure::{CommandError, Failure};
 use crate::output::{self, ProgressView, Summary};
@@ -168,7 +169,7 @@ impl Wait<'_> {
             WaitEnd::AllEnded if tally.unsuccessful() == 0 => Failure::Refused(tally.problems()),
             WaitEnd::AllEnded => Failure::RefusedAt {
                 message: format!("{}; list them with:", tally.problems()),
-                excerpt: format!("  {}", listing(self.context, &self.args.conditions, &self.watched, &tally).as_str()),
+                excerpt: format!("  {}", listing(self.context, &self.args.conditions, &self.watched, &tally)),
             },
         };
         Err(failure.into())
@@ -201,20 +202,19 @@ impl Wait<'_> {
 }
 
 /// Returns the command that lists the tasks that did not succeed.
-fn listing(context: &ClientContext, conditions: &ConditionArgs, watched: &WatchedTasks, tally: &Tally) -> ShellCommand {
-    let command = ShellCommand::new(context, "task list");
+fn listing(context: &ClientContext, conditions: &ConditionArgs, watched: &WatchedTasks, tally: &Tally) -> CommandLine {
+    let command = command_line(context, "task list");
     if let WatchedTasks::Followed(followed) = watched {
         let unsuccessful = followed.among(Statuses::UNSUCCESSFUL).take(IDS_IN_COMMAND);
         let ids: Vec<String> = unsuccessful.map(|task| format!("\"{}\"", task.id)).collect();
         return command.flag("--filter", &format!("id in [{}]", ids.join(", ")));
     }
-    let command = command
-        .optional_flag("--name", conditions.name.as_deref())
-        .optional_flag("--fuzzy", conditions.fuzzy.as_deref());
+    let command =
+        command.optional("--name", conditions.name.as_deref()).optional("--fuzzy", conditions.fuzzy.as_deref());
     let filter = conditions.filter.as_deref();
     match (tally.counts.get(Status::Failed), tally.counts.get(Status::Cancelled)) {
-        (_, 0) => command.flag("--status", Status::Failed.as_str()).optional_flag("--filter", filter),
-        (0, _) => command.flag("--status", Status::Cancelled.as_str()).optional_flag("--filter", filter),
+        (_, 0) => command.flag("--status", Status::Failed.as_str()).optional("--filter", filter),
+        (0, _) => command.flag("--status", Status::Cancelled.as_str()).optional("--filter", filter),
         _ => {
             let both = Statuses::UNSUCCESSFUL.filter_text();
             command.flag("--filter", &filter.map_or(both.clone(), |filter| format!("({filter}) and {both}")))
