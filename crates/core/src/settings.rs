@@ -223,6 +223,21 @@ impl Retention {
         let seconds = i64::try_from(self.seconds(status)?).unwrap_or(i64::MAX);
         Some(now.plus_seconds(seconds.saturating_neg()))
     }
+
+    /// Returns the statuses whose tasks are kept for a shorter time than `before`, and for how long.
+    pub fn shorter_than(&self, before: &Self) -> impl Iterator<Item = (Status, u64)> {
+        Self::STATUSES.into_iter().filter_map(|status| {
+            let seconds = self.seconds(status)?;
+            before.seconds(status).is_none_or(|before| seconds < before).then_some((status, seconds))
+        })
+    }
+
+    /// Returns a filter for the tasks of this status that are kept no longer, by when they ended; nothing if there can be none.
+    pub fn outdated_filter(&self, status: Status, now: Timestamp) -> Option<String> {
+        // What lies before the first year has no text, and nothing has ended then.
+        let until = self.deleted_until(status, now).filter(|until| *until > Timestamp::from_micros(0))?;
+        Some(format!("(finished_at <= \"{until}\" or finished_at == null and updated_at <= \"{until}\")"))
+    }
 }
 
 #[cfg(test)]

@@ -193,23 +193,11 @@ async fn outdated(
 
 /// The tasks that are kept no longer because of a change, as a filter for each status.
 fn newly_outdated(before: &Retention, after: &Retention, now: Timestamp) -> Vec<String> {
-    let is_shorter = |status: &Status| match (before.seconds(*status), after.seconds(*status)) {
-        (_, None) => false,
-        (None, Some(_)) => true,
-        (Some(before), Some(after)) => after < before,
+    let filter = |(status, _): (Status, u64)| {
+        let outdated = after.outdated_filter(status, now)?;
+        Some(format!("status == \"{}\" and {outdated}", status.as_str()))
     };
-    let filter = |status: Status| {
-        let until = after.deleted_until(status, now)?;
-        // What lies before the first year has no text, and nothing has ended then.
-        let is_time = until > Timestamp::from_micros(0);
-        let status = status.as_str();
-        is_time.then(|| {
-            format!(
-                "status == \"{status}\" and (finished_at <= \"{until}\" or finished_at == null and updated_at <= \"{until}\")"
-            )
-        })
-    };
-    Retention::STATUSES.into_iter().filter(is_shorter).filter_map(filter).collect()
+    after.shorter_than(before).filter_map(filter).collect()
 }
 
 /// The time that is plotted for people.

@@ -191,7 +191,7 @@ struct Loss {
 async fn read_losses(store: &dyn Store, queue: &QueueName, before: &QueueSettings, after: &QueueSettings) -> Vec<Loss> {
     let mut losses = Vec::new();
     let now = show::now();
-    for (status, seconds) in shortened_retentions(&before.retention, &after.retention) {
+    for (status, seconds) in after.retention.shorter_than(&before.retention) {
         let selection = older_tasks(status, &after.retention, now);
         let count = match selection {
             Some(selection) => timeout(COUNT_TIMEOUT, store.count_tasks(queue, selection)).await,
@@ -203,19 +203,9 @@ async fn read_losses(store: &dyn Store, queue: &QueueName, before: &QueueSetting
     losses
 }
 
-/// The states whose tasks are kept for a shorter time than before, and for how long.
-fn shortened_retentions(before: &Retention, after: &Retention) -> Vec<(Status, u64)> {
-    let is_shorter = |status: &Status, seconds: u64| before.seconds(*status).is_none_or(|before| seconds < before);
-    let of =
-        |status: Status| after.seconds(status).filter(|seconds| is_shorter(&status, *seconds)).map(|n| (status, n));
-    Retention::STATUSES.into_iter().filter_map(of).collect()
-}
-
 /// The tasks of a state that ended so long ago.
 fn older_tasks(status: Status, retention: &Retention, now: Timestamp) -> Option<TaskSelection> {
-    let until = retention.deleted_until(status, now)?;
-    let filter = format!("finished_at <= \"{until}\" or (finished_at == null and updated_at <= \"{until}\")");
-    let filter = Some(TaskFilter::parse(&filter).ok()?);
+    let filter = Some(TaskFilter::parse(&retention.outdated_filter(status, now)?).ok()?);
     Some(TaskSelection { status: Some(status), filter, include_archived: true, ..TaskSelection::default() })
 }
 
@@ -257,7 +247,7 @@ mod tests {
             (kept(Some(60), Some(5)), kept(None, Some(5)), vec![]),
         ];
         for (before, after, expected) in cases {
-            assert_eq!(shortened_retentions(&before, &after), expected, "{before:?} {after:?}");
+            assert_eq!(after.shorter_than(&before).collect::<Vec<_>>(), expected, "{before:?} {after:?}");
         }
     }
 
