@@ -20,24 +20,16 @@ use crate::progress::Progress;
 /// An action on tasks.
 #[derive(Clone, Debug)]
 pub(super) struct Action {
-    change: Change,
+    pub(super) change: Change,
     /// The update that a requeue begins with, or that archives.
-    update: Option<Box<Update>>,
+    pub(super) update: Option<Box<Update>>,
     /// Whether a named task that does not exist is no failure.
-    ignore_missing: bool,
+    pub(super) ignore_missing: bool,
 }
 
 impl Action {
-    pub(super) fn new(change: Change) -> Self {
-        Self { change, update: None, ignore_missing: false }
-    }
-
-    pub(super) fn with_update(change: Change, update: Option<Update>) -> Self {
-        Self { update: update.map(Box::new), ..Self::new(change) }
-    }
-
-    pub(super) fn delete(ignore_missing: bool) -> Self {
-        Self { ignore_missing, ..Self::new(Change::Delete) }
+    pub(super) fn new(change: Change, update: Option<Update>) -> Self {
+        Self { change, update: update.map(Box::new), ignore_missing: false }
     }
 
     /// Returns the action on all tasks that match, if one request can do that.

@@ -20,7 +20,7 @@ mod watch;
 use self::actions::Action;
 use self::change::Change;
 pub(super) use self::logs::{Cursor, Step};
-use crate::args::{RequeueArgs, TaskArgs, TaskCommand};
+use crate::args::{DeleteArgs, RequeueArgs, TaskArgs, TaskCommand};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::{CommandError, Failure};
 use crate::update_args;
@@ -36,10 +36,13 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
         TaskCommand::List(args) => show::list(context, args).await,
         TaskCommand::Count(args) => show::count(context, args).await,
         TaskCommand::Update(args) => update::run(context, args).await,
-        TaskCommand::Cancel(args) => actions::run(context, Action::new(Change::Cancel), args).await,
+        TaskCommand::Cancel(args) => actions::run(context, Action::new(Change::Cancel, None), args).await,
         TaskCommand::Requeue(args) => requeue(context, args).await,
         TaskCommand::Rerun(args) => rerun::run(context, args).await,
-        TaskCommand::Delete(args) => actions::run(context, Action::delete(args.ignore_missing), &args.target).await,
+        TaskCommand::Delete(DeleteArgs { target, ignore_missing }) => {
+            let action = Action { ignore_missing: *ignore_missing, ..Action::new(Change::Delete, None) };
+            actions::run(context, action, target).await
+        }
         TaskCommand::Archive(args) => update::archive(context, args, Change::Archive).await,
         TaskCommand::Unarchive(args) => update::archive(context, args, Change::Unarchive).await,
         TaskCommand::Wait(args) => wait::run(context, args).await,
@@ -54,7 +57,7 @@ async fn requeue(context: &ClientContext, args: &RequeueArgs) -> Result<(), Comm
     if changes.is_some() {
         context.client.require_extensions().await?;
     }
-    actions::run(context, Action::with_update(Change::Requeue, changes), &args.target).await
+    actions::run(context, Action::new(Change::Requeue, changes), &args.target).await
 }
 
 /// Returns how often failed requests are repeated. Bulk submissions, waits and followed output survive a restart of the server (the latter two by their own means); other commands fail soon.

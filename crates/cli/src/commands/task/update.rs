@@ -47,7 +47,7 @@ pub(super) async fn archive(context: &ClientContext, args: &TargetArgs, change: 
     let filter =
         target.selection.narrowed(&change.applies_to().filter_text()).and_then(|narrowed| narrowed.as_filter());
     let Some(filter) = filter.filter(|_| target.ids.is_empty()) else {
-        return actions::run(context, Action::with_update(change, Some(update)), &target).await;
+        return actions::run(context, Action::new(change, Some(update)), &target).await;
     };
     update_selected(context, change, &target.selection, filter, target.confirm, update).await
 }
