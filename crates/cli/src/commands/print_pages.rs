@@ -36,19 +36,10 @@ pub(super) async fn print_items<T, R: Record>(
         let Some(item) = walk.next().await? else { break };
         push(&mut listing, &item)?;
     }
-    let (count, absent) = (listing.count(), listing.absent());
-    listing.finish()?;
-    note_absent(&absent);
+    let count = listing.finish()?;
     // Programs that give a limit know that there may be more.
     let may_be_cut = context.printer.format() == Format::Table && max_items == Some(count);
     Ok(Printed { count, is_cut: may_be_cut && walk.next().await?.is_some() })
-}
-
-/// Says of columns without a value that this is not for want of room: their names may be wrong.
-pub(super) fn note_absent(fields: &[String]) {
-    if !fields.is_empty() {
-        output::note(&format!("no task that is shown has {}", fields.join(" or ")));
-    }
 }
 
 /// Says how much a table left out. `total` is the number of all items; if it takes too long or fails, none is given.
@@ -72,7 +63,5 @@ pub(super) async fn print_groups(
     while let Some(group) = walk.next().await? {
         listing.push(&GroupRecord { dimensions, group })?;
     }
-    let count = listing.count();
-    listing.finish()?;
-    Ok(count)
+    Ok(listing.finish()?)
 }

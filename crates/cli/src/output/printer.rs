@@ -5,10 +5,10 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 
 use taskqueue_core::time::Timestamp;
 
-use super::now;
 use super::record::{CsvStyle, Record, field_cells, field_columns, field_paths, values};
 use super::table::{Cell, Column, Columns, Layout, joined};
 use super::terminal::{Terminal, escape, escape_json};
+use super::{note, now};
 use crate::args::{Format, OutputArgs};
 use crate::failure::Failure;
 use crate::field_path::FieldPath;
@@ -61,7 +61,7 @@ impl Printer {
     pub(crate) fn list<R: Record>(&self, records: &[R]) -> Result<(), Failure> {
         let mut listing = self.listing::<R>();
         records.iter().try_for_each(|record| listing.push(record))?;
-        listing.finish()
+        listing.finish().map(drop)
     }
 
     /// Prints a table that only people get.
@@ -136,10 +136,10 @@ impl Listing<'_> {
     }
 
     /// The members that the user named and no record has, if there are records.
-    pub(crate) fn absent(&self) -> Vec<String> {
+    fn absent(&self) -> Vec<&str> {
         let fields = self.fields.iter().flat_map(|fields| fields.iter()).zip(&self.seen);
         let absent = fields.filter(|(field, seen)| !**seen && field.steps().len() > 1 && self.count > 0);
-        absent.map(|(field, _)| field.head.clone()).collect()
+        absent.map(|(field, _)| field.head.as_str()).collect()
     }
 
     fn write<R: Record>(&mut self, record: &R) -> io::Result<()> {
@@ -196,8 +196,9 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// A table without rows has no head either; CSV has one, so that programs find the columns.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+    /// A table without rows has no head either; CSV has one, so that programs find the columns. Of columns without a value it is said that
+    /// this is not for want of room: their names may be wrong. Returns how many records the list has.
+    pub(crate) fn finish(mut self) -> Result<u64, Failure> {
         let ended = match self.printer.format {
             Format::Table if self.layout.is_none() && !self.measured.is_empty() => self.write_measured(),
             Format::Json if self.count == 0 => writeln!(self.out, "[]"),
@@ -208,7 +209,12 @@ impl Listing<'_> {
             }
             _ => Ok(()),
         };
-        ended.and_then(|()| self.out.flush()).map_err(|error| Failure::from_output(&error))
+        ended.and_then(|()| self.out.flush()).map_err(|error| Failure::from_output(&error))?;
+        let absent = self.absent();
+        if !absent.is_empty() {
+            note(&format!("no task that is shown has {}", absent.join(" or ")));
+        }
+        Ok(self.count)
     }
 }
 

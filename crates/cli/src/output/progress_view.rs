@@ -28,7 +28,7 @@ impl ProgressView {
 
     /// `42 %`; below the end never 100.
     pub(crate) fn percent(&self) -> Option<String> {
-        self.estimate.done.map(|done| format!("{} %", (done * 100.0).floor() as u64))
+        self.estimate.percent().map(|percent| format!("{percent} %"))
     }
 
     /// `[=====>    ]` with so many characters between the brackets.

@@ -10,7 +10,7 @@ use taskqueue_core::words;
 use super::named_tasks;
 use crate::args::{CountArgs, Format, ListArgs, SelectionArgs, Sort};
 use crate::client_context::{ClientContext, command_line, server_command_line};
-use crate::commands::print_pages::{Printed, note_absent, note_cut, print_groups, print_items};
+use crate::commands::print_pages::{Printed, note_cut, print_groups, print_items};
 use crate::explained_reasons::{Known, Speaker};
 use crate::failure::{CommandError, Failure};
 use crate::field_path::{FieldPath, SortKey};
@@ -224,9 +224,7 @@ impl LoadedTasks<'_> {
         let fields = fields.map(|fields| output::expanded(fields, &tasks));
         let mut listing = context.printer.listing_of::<Task>(fields.as_deref());
         tasks.iter().try_for_each(|task| listing.push(*task))?;
-        let (count, absent) = (listing.count(), listing.absent());
-        listing.finish()?;
-        note_absent(&absent);
+        let count = listing.finish()?;
         self.note_absent_keys();
         Ok(Printed { count, is_cut: self.has_more && context.printer.format() == Format::Table })
     }

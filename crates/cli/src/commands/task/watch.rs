@@ -97,7 +97,7 @@ fn print_changed(printer: &Printer, before: &[Task], tasks: &[Task]) -> Result<(
     let changed = changed(before, tasks);
     let mut listing = printer.listing::<Task>();
     tasks.iter().filter(|task| changed.contains(&task.id)).try_for_each(|task| listing.push(task))?;
-    listing.finish()
+    listing.finish().map(drop)
 }
 
 /// Returns the tasks of `now` that are not in `before` or differ. Another order is no change.

@@ -173,8 +173,7 @@ pub(crate) fn route_table(routes: &[RouteStats]) -> (Columns, Vec<Vec<Cell>>) {
 
 /// How often each event was counted lately, as a table for people.
 pub(crate) fn activity_table(activity: &RecentActivity) -> (Columns, Vec<Vec<Cell>>) {
-    const COLUMNS: Columns =
-        columns![text "EVENT", number "LAST MINUTE", number "LAST 5 MINUTES", number "LAST HOUR"];
+    const COLUMNS: Columns = columns![text "EVENT", number "LAST MINUTE", number "LAST 5 MINUTES", number "LAST HOUR"];
     let windows = [&activity.last_minute, &activity.last_5_minutes, &activity.last_hour];
     let row = |event: Event| {
         let counts = windows.map(|counts| Cell::new(words::number(counts.get(event))));

@@ -28,8 +28,7 @@ pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, context: &DrawContext<
         return pane::draw_output(view, open, frame, context);
     }
     let height = frame.area().height;
-    let queues_height =
-        1 + u16::try_from(view.queues().len()).unwrap_or(u16::MAX).clamp(1, QUEUES_MIN.max(height / 3));
+    let queues_height = 1 + u16::try_from(view.queues().len()).unwrap_or(u16::MAX).clamp(1, QUEUES_MIN.max(height / 3));
     let [header, body] = live::draw_edges(frame, context, 1, &footer_notes(view), FEW_KEYS);
     let [queues, rates, tabs, rows] = body.layout(&Layout::vertical([
         Constraint::Length(queues_height),
