@@ -148,12 +148,12 @@ pub(crate) struct ListArgs {
 
     /// The columns of tables and CSV, such as id,status,args.lr,result.loss
     #[arg(long, value_name = "FIELDS", value_parser = columns)]
-    columns: Option<Columns>,
+    columns: Option<Box<[FieldPath]>>,
 
     /// Sort by these fields, such as result.loss,-args.lr; a minus sorts largest first [default: -created_at]
     #[arg(long, value_name = "[-]FIELDS", value_parser = sort, allow_hyphen_values = true,
           conflicts_with_all = ["order_by", "ascending"])]
-    sort: Option<SortKeys>,
+    sort: Option<Box<[Sort]>>,
 
     /// The same as --sort=-FIELD, for the fields that a server can sort by
     #[arg(long, value_name = "FIELD", value_parser = order_field, hide = true)]
@@ -176,7 +176,7 @@ pub(crate) struct ListArgs {
 impl ListArgs {
     /// Returns the fields that the user named.
     pub(crate) fn fields(&self) -> Option<&[FieldPath]> {
-        self.columns.as_ref().map(|columns| columns.0.as_slice())
+        self.columns.as_deref()
     }
 
     /// Returns whether the columns depend on which members the tasks have.
@@ -186,13 +186,13 @@ impl ListArgs {
 
     /// Returns the order, if only this program can sort by it; else it is empty.
     pub(crate) fn own_sort(&self) -> &[Sort] {
-        self.sort.as_ref().filter(|keys| keys.of_server().is_none()).map_or(&[], |keys| keys.0.as_slice())
+        self.sort.as_deref().filter(|keys| order_of_server(keys).is_none()).unwrap_or_default()
     }
 
     /// Returns the request for pages that hold at most `max_items` tasks together, in the order of the server.
     pub(crate) fn query(&self, max_items: Option<u64>) -> TaskQuery {
         let query = TaskQuery::of(self.selection.selection()).limit(page_limit(max_items));
-        let sort = self.sort.as_ref().and_then(SortKeys::of_server);
+        let sort = self.sort.as_deref().and_then(order_of_server);
         match sort.unwrap_or((self.order_by.unwrap_or(OrderField::CreatedAt), !self.ascending)) {
             (field, true) => query.descending_by(field),
             (field, false) => query.ascending_by(field),
@@ -253,11 +253,8 @@ const ERROR: &str = "last_error";
 /// The fields that a list computes of them, in seconds.
 const COMPUTED: [&str; 2] = [DURATION, WAITED];
 
-#[derive(Clone, Debug)]
-pub(crate) struct Columns(pub(crate) Vec<FieldPath>);
-
-pub(super) fn columns(text: &str) -> Result<Columns, String> {
-    text.split(',').map(|path| task_field(path.trim())).collect::<Result<_, _>>().map(Columns)
+fn columns(text: &str) -> Result<Box<[FieldPath]>, String> {
+    text.split(',').map(|path| task_field(path.trim())).collect()
 }
 
 /// One key of an order.
@@ -267,21 +264,14 @@ pub(crate) struct Sort {
     pub(crate) descending: bool,
 }
 
-/// The keys of an order, the first one first.
-#[derive(Clone, Debug)]
-pub(crate) struct SortKeys(pub(crate) Vec<Sort>);
-
-impl SortKeys {
-    /// Returns the server's own order, which does not need all tasks to be loaded. It has one key.
-    pub(crate) fn of_server(&self) -> Option<(OrderField, bool)> {
-        match self.0.as_slice() {
-            [sort] => OrderField::parse(&sort.field.head).map(|field| (field, sort.descending)),
-            _ => None,
-        }
-    }
+/// Returns the server's own order, which does not need all tasks to be loaded. It has one key.
+fn order_of_server(keys: &[Sort]) -> Option<(OrderField, bool)> {
+    let [sort] = keys else { return None };
+    OrderField::parse(&sort.field.head).map(|field| (field, sort.descending))
 }
 
-pub(super) fn sort(text: &str) -> Result<SortKeys, String> {
+/// Reads the keys of an order, the first one first.
+fn sort(text: &str) -> Result<Box<[Sort]>, String> {
     let key = |text: &str| {
         let (descending, path) = text.strip_prefix('-').map_or((false, text), |path| (true, path));
         let field = task_field(path)?;
@@ -290,7 +280,7 @@ pub(super) fn sort(text: &str) -> Result<SortKeys, String> {
         }
         Ok(Sort { field, descending })
     };
-    text.split(',').map(|text| key(text.trim())).collect::<Result<_, _>>().map(SortKeys)
+    text.split(',').map(|text| key(text.trim())).collect()
 }
 
 fn task_field(path: &str) -> Result<FieldPath, String> {
@@ -381,8 +371,8 @@ mod tests {
     fn a_minus_sorts_largest_first_and_fields_of_the_server_are_recognised() {
         let by = |text: &str| {
             let keys = sort(text)?;
-            let order = keys.of_server().map(|(field, _)| field);
-            let keys: Vec<_> = keys.0.into_iter().map(|sort| (sort.field.head, sort.descending)).collect();
+            let order = order_of_server(&keys).map(|(field, _)| field);
+            let keys: Vec<_> = keys.into_iter().map(|sort| (sort.field.head, sort.descending)).collect();
             Ok::<_, String>((keys, order))
         };
         let key = |path: &str, descending| (path.to_owned(), descending);
