@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<FileToken>, String> {
     let mut tokens = Vec::with_capacity(content.token.len());
     for entry in content.token {
         let (name_at, digest_at) = (entry.name.span().start, entry.sha256.span().start);
-        let token = read_entry(text, entry)?;
+        let token = read_entry(text, &entry)?;
         // A token that is being exchanged has two entries, of which the old one ends first (docs/decisions/0054).
         if let Some(first) = names.insert((token.name.clone(), token.expires_at), name_at) {
             let message = format!(
@@ -68,25 +68,24 @@ pub(super) fn parse(text: &str) -> Result<Vec<FileToken>, String> {
     Ok(tokens)
 }
 
-fn read_entry(text: &str, entry: Entry) -> Result<FileToken, String> {
-    let at = |start: usize, message: &str| mistake(text, start, message);
+fn read_entry(text: &str, entry: &Entry) -> Result<FileToken, String> {
     let Entry { name, sha256, scopes, queues, expires_at } = entry;
-    if !is_token_name(name.get_ref()) {
-        let message = format!("a name has 1 to {TOKEN_NAME_BYTES} of A-Z a-z 0-9 - _ . : / + @");
-        return Err(at(name.span().start, &message));
-    }
-    let digest = read_digest(sha256.get_ref()).map_err(|message| at(sha256.span().start, message))?;
-    let scopes = read_scopes(text, &scopes)?;
+    let rule = || format!("a name has 1 to {TOKEN_NAME_BYTES} of A-Z a-z 0-9 - _ . : / + @");
+    let name = read(text, name, |name| is_token_name(name).then(|| name.clone()).ok_or_else(rule))?;
+    let digest = read(text, sha256, |digits| read_digest(digits))?;
+    let scopes = read_scopes(text, scopes)?;
     let queues = match queues {
-        Some(queues) => read_queues(text, &queues)?,
+        Some(queues) => read_queues(text, queues)?,
         None => QueuePattern::parse("*").into_iter().collect(),
     };
-    let expires_at = expires_at.map(|end| {
-        let message = "expires_at is a time with its zone, such as 2027-01-31T00:00:00Z";
-        read_time(end.get_ref()).ok_or_else(|| at(end.span().start, message))
-    });
-    let grant = Grant { scopes, queues };
-    Ok(FileToken { name: name.into_inner(), digest, grant, expires_at: expires_at.transpose()? })
+    let rule = "expires_at is a time with its zone, such as 2027-01-31T00:00:00Z";
+    let expires_at = expires_at.as_ref().map(|end| read(text, end, |end| read_time(end).ok_or(rule)));
+    Ok(FileToken { name, digest, grant: Grant { scopes, queues }, expires_at: expires_at.transpose()? })
+}
+
+/// Reads a value of the file. A mistake in it is told with its line.
+fn read<T, R, E: Display>(text: &str, value: &Spanned<T>, read: impl FnOnce(&T) -> Result<R, E>) -> Result<R, String> {
+    read(value.get_ref()).map_err(|message| mistake(text, value.span().start, message))
 }
 
 fn read_digest(text: &str) -> Result<TokenDigest, &'static str> {
@@ -108,15 +107,13 @@ fn read_digest(text: &str) -> Result<TokenDigest, &'static str> {
 
 fn read_scopes(text: &str, scopes: &Spanned<Vec<Spanned<String>>>) -> Result<Scopes, String> {
     const KNOWN: &str = "read, submit, work and admin";
-    let read = scopes.get_ref().iter().map(|scope| {
-        let unknown = || format!("there is no scope {}; there are {KNOWN}", shown(scope.get_ref()));
-        Scope::parse(scope.get_ref()).ok_or_else(|| mistake(text, scope.span().start, unknown()))
-    });
-    let read: Scopes = read.collect::<Result<_, _>>()?;
-    if read.is_empty() {
+    let unknown = |scope: &str| format!("there is no scope {}; there are {KNOWN}", shown(scope));
+    let scope = |scope: &String| Scope::parse(scope).ok_or_else(|| unknown(scope));
+    let found: Scopes = scopes.get_ref().iter().map(|word| read(text, word, scope)).collect::<Result<_, _>>()?;
+    if found.is_empty() {
         return Err(mistake(text, scopes.span().start, format!("name at least one scope of {KNOWN}")));
     }
-    Ok(read)
+    Ok(found)
 }
 
 fn read_queues(text: &str, queues: &Spanned<Vec<Spanned<String>>>) -> Result<Vec<QueuePattern>, String> {
@@ -124,14 +121,10 @@ fn read_queues(text: &str, queues: &Spanned<Vec<Spanned<String>>>) -> Result<Vec
         let message = format!("give 1 to {TOKEN_QUEUES} patterns, or leave queues out, which means all");
         return Err(mistake(text, queues.span().start, message));
     }
-    let read = queues.get_ref().iter().map(|pattern| {
-        let wrong = || {
-            let pattern = shown(pattern.get_ref());
-            format!("{pattern} fits no queue; use a queue name, with * for any characters")
-        };
-        QueuePattern::parse(pattern.get_ref()).ok_or_else(|| mistake(text, pattern.span().start, wrong()))
-    });
-    read.collect()
+    let wrong =
+        |pattern: &str| format!("{} fits no queue; use a queue name, with * for any characters", shown(pattern));
+    let pattern = |pattern: &String| QueuePattern::parse(pattern).ok_or_else(|| wrong(pattern));
+    queues.get_ref().iter().map(|word| read(text, word, pattern)).collect()
 }
 
 /// A text, or a time of TOML itself.
