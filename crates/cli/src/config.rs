@@ -12,10 +12,10 @@ use taskqueue_client::Config;
 use taskqueue_core::ids::QueueName;
 use taskqueue_worker::command::URL_FILE_VARIABLE;
 
-pub(crate) use self::file::Secret;
 #[cfg(test)]
 pub(crate) use self::file::keys as file_keys;
 use self::file::{ConfigFile, Content, TokenLocation};
+pub(crate) use self::file::{Secret, user_folder};
 pub(crate) use self::source::{Source, Sourced, Trust, read_authorities};
 use self::source::{choose, may_be_sent, may_count};
 use crate::args::{ConnectionArgs, QueueArg, queue_name};
@@ -287,7 +287,7 @@ fn variable(name: &str) -> Result<Option<String>, Failure> {
     text.map_err(|_| Failure::Usage(format!("the environment variable {name} is not UTF-8")))
 }
 
-fn path_in(name: &str) -> Option<PathBuf> {
+pub(crate) fn path_in(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 

@@ -17,7 +17,7 @@ use taskqueue_core::json::{self, ObjectWriter, Value, write_array};
 pub(crate) use self::folder::{NewFolder, PutBack, Secret};
 use crate::args::SecretArgs;
 use crate::failure::Failure;
-use crate::files::hex;
+use crate::files::{absolute, hex};
 use crate::open_store::Database;
 use crate::{output, server_tls, token, tokens_file};
 
@@ -133,7 +133,7 @@ pub(crate) fn place_of(part: Part, args: &SecretArgs, database: &Database) -> Re
 
 /// The absolute path, for people who may be elsewhere when they read it.
 pub(crate) fn whole_path(path: &Path) -> String {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+    absolute(path).display().to_string()
 }
 
 pub(crate) const MANIFEST: &str = "manifest.json";

@@ -42,8 +42,8 @@ impl Drop for LogGuard {
 
 pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<LogGuard, Failure> {
     let is_journal = is_journal();
-    let log_writer = LogWriter::start(io::stderr(), format, is_journal)
-        .map_err(Failure::because("cannot start the log thread"))?;
+    let log_writer =
+        LogWriter::start(io::stderr(), format, is_journal).map_err(Failure::because("cannot start the log thread"))?;
     let writer = log_writer.clone();
     // There is one log for each process.
     let _ = LOG.set(log_writer.clone());

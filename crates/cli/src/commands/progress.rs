@@ -3,19 +3,19 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use taskqueue_core::json::JsonObject;
 use taskqueue_worker::command::{PROGRESS_FILE_BYTES, PROGRESS_FILE_VARIABLE};
 
 use crate::args::ProgressArgs;
+use crate::config::path_in;
 use crate::failure::Failure;
 use crate::json_args::{object_members, object_with};
 
 pub(crate) fn run(args: &ProgressArgs) -> Result<(), Failure> {
     let progress = object(args)?;
-    let path = std::env::var_os(PROGRESS_FILE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let path = path.ok_or_else(|| {
+    let path = path_in(PROGRESS_FILE_VARIABLE).ok_or_else(|| {
         let why = "this is not inside a run of taskqueue loop";
         Failure::Usage(format!("{why}: {PROGRESS_FILE_VARIABLE}, which names the file of the run, is not set"))
     })?;

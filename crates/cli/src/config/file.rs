@@ -119,10 +119,13 @@ pub(crate) fn keys() -> Vec<String> {
 
 /// The user's file: below `XDG_CONFIG_HOME`, or else below `.config` of the home folder.
 pub(super) fn user_file(config_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
-    // The XDG specification says that relative paths are ignored.
-    let config_home = config_home.filter(|path| path.is_absolute());
-    let folder = config_home.or_else(|| home.map(|home| home.join(".config")));
-    folder.map(|folder| folder.join(USER_FILE))
+    user_folder(config_home, home, ".config").map(|folder| folder.join(USER_FILE))
+}
+
+/// A base directory of the user, as the XDG specification says: that of its variable, or else one in the home folder.
+pub(crate) fn user_folder(variable: Option<PathBuf>, home: Option<PathBuf>, in_home: &str) -> Option<PathBuf> {
+    // Relative paths are ignored.
+    variable.filter(|path| path.is_absolute()).or_else(|| home.map(|home| home.join(in_home)))
 }
 
 const ROOT: u32 = 0;

@@ -120,9 +120,7 @@ pub(super) fn may_count(trust: &Source, url: &Source) -> bool {
 /// Reads a file of authorities.
 pub(crate) fn read_authorities(path: &Path, source: &Source) -> Result<Vec<u8>, Failure> {
     let name = format!("the file of TLS authorities {} ({source})", path.display());
-    open_at_once(path)
-        .and_then(|(file, _)| read_bytes(file, FILE_BYTES))
-        .map_err(Failure::cannot_read(name))
+    open_at_once(path).and_then(|(file, _)| read_bytes(file, FILE_BYTES)).map_err(Failure::cannot_read(name))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use taskqueue_client::{Code, Error, ErrorCode, QueueName, Route};
 use taskqueue_core::words;
 use taskqueue_worker::{Counts, EndReason, Event, IdleReason, RunOutcome, StopMode};
 
+use crate::files::absolute;
 use crate::output::escape;
 
 /// The number of routes with tasks for others that are named.
@@ -119,9 +120,8 @@ pub(super) fn begins(serves: &str, slots: &[usize], run_dir: &Path) -> String {
         [slot] => format!("slot {slot}"),
         _ => format!("{} slots", slots.len()),
     };
-    let folder = std::path::absolute(run_dir).unwrap_or_else(|_| run_dir.to_owned());
-    let folder = escape(&folder.to_string_lossy()).into_owned();
-    format!("worker {}: {serves} with {slots}; runs are in {folder}", std::process::id())
+    let folder = absolute(run_dir).to_string_lossy().into_owned();
+    format!("worker {}: {serves} with {slots}; runs are in {}", std::process::id(), escape(&folder))
 }
 
 /// Returns why the worker has nothing to do.

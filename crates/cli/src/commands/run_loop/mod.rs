@@ -5,7 +5,7 @@ mod console_reporter;
 mod event_text;
 mod give_back;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,9 +27,10 @@ use tokio::sync::watch;
 use self::console_reporter::{ConsoleReporter, watch_stops, watch_terminal_stop};
 use crate::args::{LoopArgs, OnOff, OutputArgs};
 use crate::client_context::{ClientContext, Retrying};
-use crate::config::{Source, Trust};
+use crate::config::{Source, Trust, path_in, user_folder};
 use crate::explain_error::explain;
 use crate::failure::{Failure, similar_names};
+use crate::files::absolute;
 use crate::json_args::{checked, dotted_members, set_members};
 use crate::output::{WorkerConsole, escape};
 
@@ -207,9 +208,7 @@ fn trust_variable(trust: &Trust) -> TrustVariable {
     match trust {
         Trust::Pins(_) => TrustVariable::Pin(trust.text()),
         // A command may have another current folder.
-        Trust::Authorities(path) => {
-            TrustVariable::Authorities(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
-        }
+        Trust::Authorities(path) => TrustVariable::Authorities(absolute(path)),
     }
 }
 
@@ -265,10 +264,9 @@ fn misfit_text(task_id: TaskId, misfit: &Misfit, is_given_back: bool) -> String 
 }
 
 fn open_run_dir(given: Option<&Path>) -> Result<RunDir, Failure> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let path = match given {
         Some(path) => path.to_owned(),
-        None => default_run_dir(variable("XDG_STATE_HOME"), variable("HOME")),
+        None => default_run_dir(path_in("XDG_STATE_HOME"), path_in("HOME")),
     };
     RunDir::open(&path).map_err(|error| match error {
         RunDirError::Insecure(why) => insecure_run_dir(&path, &why),
@@ -277,9 +275,8 @@ fn open_run_dir(given: Option<&Path>) -> Result<RunDir, Failure> {
 }
 
 /// The user's state directory (XDG base directories); without a home, the current directory.
-fn default_run_dir(state_home: Option<OsString>, home: Option<OsString>) -> PathBuf {
-    let state = state_home.map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = state.or_else(|| home.map(|home| Path::new(&home).join(".local/state")));
+fn default_run_dir(state_home: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
+    let state = user_folder(state_home, home, ".local/state");
     state.map_or_else(|| "taskqueue-runs".into(), |state| state.join("taskqueue/runs"))
 }
 
