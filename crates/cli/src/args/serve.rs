@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::ContextKind;
 use clap::{Args, Subcommand, ValueEnum};
 use taskqueue_core::access::{QueuePattern, Scope};
 use taskqueue_core::ids::QueueName;
@@ -15,7 +15,7 @@ use taskqueue_server::{DashboardMode, ListenAddress};
 
 use super::connection::{Format, OutputArgs};
 use super::installation::{DATABASE_DEFAULT, SecretArgs};
-use super::values::{duration, nonzero_duration, queue_name, queue_pattern, scope, time, token_name};
+use super::values::{context_text, duration, nonzero_duration, queue_name, queue_pattern, scope, time, token_name};
 use crate::config::Setting;
 use crate::open_store::Database;
 
@@ -28,8 +28,8 @@ const TASK_OUTPUT_MAX: i64 = 16 * 1024 * 1024;
 
 /// Returns what to tell who gives the token itself, which is not a file of `--tokens`.
 pub(super) fn token_hint(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
-    (word == "--token").then(|| "; the token itself comes from --token-file or TASKQUEUE_TOKEN".to_owned())
+    (context_text(error, ContextKind::InvalidArg)? == "--token")
+        .then(|| "; the token itself comes from --token-file or TASKQUEUE_TOKEN".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -7,11 +7,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::{Spanned, Value};
 
+use super::values::context_text;
 use super::{ServeArgs, command_line, one_line, without_password};
 use crate::config::Setting;
 use crate::failure::{Failure, similar_names};
@@ -159,8 +160,7 @@ impl ServeFile {
 
     /// Returns where the setting stands that an error is about, if it is one of this file; what to write before the error.
     pub(super) fn place(&self, error: &clap::Error) -> Option<String> {
-        let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
-        let name = flag.strip_prefix("--")?.split([' ', '[', '=']).next()?;
+        let name = context_text(error, ContextKind::InvalidArg)?.strip_prefix("--")?.split([' ', '[', '=']).next()?;
         let line = self.entry(name)?.line;
         Some(format!("{}, line {line}: ", self.path.display()))
     }

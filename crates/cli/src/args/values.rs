@@ -92,13 +92,8 @@ pub(super) fn order_field(text: &str) -> Result<OrderField, String> {
 
 /// Reads a duration such as `30`, `30s`, `5m` or `2h`; a bare number means seconds.
 fn seconds_with_unit(text: &str) -> Option<Duration> {
-    let (number, unit_seconds) = match text.char_indices().next_back()? {
-        (at, 's') => (&text[..at], 1),
-        (at, 'm') => (&text[..at], 60),
-        (at, 'h') => (&text[..at], 3600),
-        (at, 'd') => (&text[..at], 86_400),
-        _ => (text, 1),
-    };
+    let with_unit = UNITS.iter().find_map(|(unit, seconds, _)| Some((text.strip_suffix(unit)?, *seconds)));
+    let (number, unit_seconds) = with_unit.unwrap_or((text, 1));
     Some(Duration::from_secs(u64::from(number.parse::<u32>().ok()?) * unit_seconds))
 }
 
@@ -143,25 +138,28 @@ pub(super) fn route_limit(text: &str) -> Result<(Route, OrNone<u64>), String> {
     Ok((route(name)?, count_or_none(limit)?))
 }
 
-const UNITS: [(&str, &[&str]); 4] = [
-    ("s", &["s", "sec", "secs", "second", "seconds"]),
-    ("m", &["m", "min", "mins", "minute", "minutes"]),
-    ("h", &["h", "hr", "hrs", "hour", "hours"]),
-    ("d", &["d", "day", "days"]),
+/// The units of durations, with their seconds and what else people call them.
+const UNITS: [(&str, u64, &[&str]); 4] = [
+    ("s", 1, &["s", "sec", "secs", "second", "seconds"]),
+    ("m", 60, &["m", "min", "mins", "minute", "minutes"]),
+    ("h", 3600, &["h", "hr", "hrs", "hour", "hours"]),
+    ("d", 86_400, &["d", "day", "days"]),
 ];
 
 /// Returns how to write a duration that was written as two words, such as `--timeout 5 minutes`: the second word is no part of the flag, so
 /// the parser complains about it.
 pub(super) fn duration_hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    [ContextKind::InvalidValue, ContextKind::InvalidArg].into_iter().find_map(|kind| one_word(text(kind)?, arguments))
+    let kinds = [ContextKind::InvalidValue, ContextKind::InvalidArg];
+    kinds.into_iter().find_map(|kind| one_word(context_text(error, kind)?, arguments))
+}
+
+/// Returns what an error names, such as the argument that it is about.
+pub(super) fn context_text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    if let Some(ContextValue::String(text)) = error.get(kind) { Some(text) } else { None }
 }
 
 fn one_word(word: &str, arguments: &[OsString]) -> Option<String> {
-    let (unit, _) = UNITS.iter().find(|(_, words)| words.contains(&word))?;
+    let (unit, ..) = UNITS.iter().find(|(.., words)| words.contains(&word))?;
     let number = arguments.windows(2).find(|pair| pair[1] == word)?[0].to_str()?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| format!("; write the duration as one word: {number}{unit} instead of {number} {word}"))

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Subcommand, ValueEnum};
 use taskqueue_core::grouping::WorkerDimension;
 use taskqueue_core::ids::Route;
@@ -14,12 +14,13 @@ use taskqueue_worker::{OnFailures, SendOutput};
 use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
 use super::selection::{LimitArgs, WorkerSelectionArgs};
 use super::values::{
-    OrNone, duration, interval, nonzero_duration, number_limit, route, slot_numbers, time_limit, worker_dimensions,
+    OrNone, context_text, duration, interval, nonzero_duration, number_limit, route, slot_numbers, time_limit,
+    worker_dimensions,
 };
 
 /// Returns what to add to the error about a word that is no flag: it is the command, and `--` before it is missing.
 pub(super) fn command_hint(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let word = context_text(error, ContextKind::InvalidArg)?;
     let is_command = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
     is_command.then(|| format!("; write -- before the command: taskqueue loop -- {word} ..."))
 }
