@@ -1,7 +1,6 @@
 //! Fields of a record by their path in its JSON, such as `args.lr`: their values, their texts, and the order by which
 //! records are sorted.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
@@ -62,11 +61,12 @@ impl FieldPath {
     /// Returns the value as text: strings without quotes, everything else as JSON. The routes of a task are joined, because they
     /// cannot have commas.
     pub(crate) fn text(&self, record: &Value<'_>) -> Option<String> {
-        match self.value(record)? {
-            Value::Str(text) => Some(text.to_string()),
-            Value::Array(items) if self.steps == ["routes"] => Some(joined(items)),
-            value => Some(json_text(value)),
-        }
+        Some(match self.value(record)? {
+            Value::Array(items) if self.steps == ["routes"] => {
+                items.iter().map(plain_text).collect::<Vec<_>>().join(",")
+            }
+            value => plain_text(value),
+        })
     }
 
     pub(crate) fn sort_key(&self, record: &Value<'_>) -> SortKey {
@@ -98,15 +98,9 @@ pub(crate) fn read_record(json: &str) -> Value<'_> {
     json::parse(json.as_bytes()).unwrap_or(Value::Null)
 }
 
-fn joined(items: &[Value<'_>]) -> String {
-    let texts: Vec<Cow<'_, str>> = items
-        .iter()
-        .map(|item| match item {
-            Value::Str(text) => Cow::Borrowed(text.as_ref()),
-            other => Cow::Owned(json_text(other)),
-        })
-        .collect();
-    texts.join(",")
+/// Returns a string without quotes, and everything else as JSON.
+pub(crate) fn plain_text(value: &Value<'_>) -> String {
+    if let Value::Str(text) = value { text.to_string() } else { json_text(value) }
 }
 
 /// Returns a value as JSON.

@@ -6,7 +6,7 @@ use taskqueue_core::json::{JsonObject, Value, parse};
 use taskqueue_core::progress::{Estimate, Reported};
 use taskqueue_core::words::{Units, span, step_rate};
 
-use crate::field_path::json_text;
+use crate::field_path::plain_text;
 
 /// The progress of a task at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,11 +72,7 @@ impl ProgressView {
 fn others(progress: &JsonObject, used: &[&str]) -> Vec<(String, String)> {
     let Ok(Value::Object(members)) = parse(progress.as_str().as_bytes()) else { return Vec::new() };
     let shown = members.iter().filter(|(key, _)| !used.contains(&key.as_ref()));
-    let text = |value: &Value<'_>| match value {
-        Value::Str(text) => text.to_string(),
-        other => json_text(other),
-    };
-    shown.map(|(key, value)| (key.to_string(), text(value))).collect()
+    shown.map(|(key, value)| (key.to_string(), plain_text(value))).collect()
 }
 
 #[cfg(test)]
