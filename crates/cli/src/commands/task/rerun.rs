@@ -107,20 +107,13 @@ fn definition_of(task: &Task) -> Definition {
     Definition { scheduling: scheduling.into(), ..task.definition() }
 }
 
-/// A task that is submitted again.
-struct Rerun {
-    ids: RerunRecord,
-    /// Whether the copy exists for sure, once there is an answer.
-    is_created: Option<bool>,
-}
-
 /// Copies that are being created.
 struct Copies<'s> {
     context: &'s ClientContext,
     calls: ConcurrentCalls<(usize, Option<Error>)>,
     bar: Progress,
     /// In the order in which they came.
-    started: Vec<Rerun>,
+    started: Vec<RerunRecord>,
     created: u64,
     /// Why copies were not created, or not for sure.
     error: Option<Error>,
@@ -139,7 +132,7 @@ impl<'s> Copies<'s> {
         let call = async move { (index, client.create_task(&queue, new_id, &definition_of(&task)).await.err()) };
         let ended = self.calls.start(call).await?;
         // Only now: an interruption ends the wait above, and then there is no call.
-        self.started.push(Rerun { ids: RerunRecord { old_id, new_id }, is_created: None });
+        self.started.push(RerunRecord { old_id, new_id, is_created: None });
         ended.into_iter().for_each(|ended| self.record(ended));
         Ok(())
     }
@@ -162,7 +155,7 @@ impl<'s> Copies<'s> {
     }
 
     /// Warns that a copy may exist or not.
-    fn warn_unsure(&self, Rerun { ids: RerunRecord { old_id, new_id }, .. }: &Rerun) {
+    fn warn_unsure(&self, RerunRecord { old_id, new_id, .. }: &RerunRecord) {
         let get = command_line(self.context, "task get").argument(new_id.as_str());
         let words = format!("{old_id} may not have been submitted again; {get} tells");
         self.bar.suspend(|| output::warning(&words));
@@ -182,8 +175,8 @@ impl<'s> Copies<'s> {
     fn finish(self, outcome: Result<(), CommandError>) -> Result<(), CommandError> {
         drop(self.bar);
         let mut listing = self.context.printer.listing::<RerunRecord>();
-        let created = self.started.iter().filter(|rerun| rerun.is_created == Some(true));
-        created.map(|rerun| &rerun.ids).try_for_each(|ids| listing.push(ids))?;
+        let mut created = self.started.iter().filter(|rerun| rerun.is_created == Some(true));
+        created.try_for_each(|rerun| listing.push(rerun))?;
         listing.finish()?;
         self.error.map_or(outcome, |error| Err(error.into()))
     }

@@ -146,10 +146,13 @@ impl Record for ChangedRecord {
     }
 }
 
+/// A task that is submitted again.
 #[derive(Debug)]
 pub(crate) struct RerunRecord {
     pub(crate) old_id: TaskId,
     pub(crate) new_id: TaskId,
+    /// Whether the copy exists for sure, once there is an answer.
+    pub(crate) is_created: Option<bool>,
 }
 
 impl Record for RerunRecord {
