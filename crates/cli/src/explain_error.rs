@@ -118,8 +118,7 @@ fn unreachable(url: &str, message: &str) -> Failure {
 /// That the server could not prove who it is, and what to do about it; nothing for another error.
 fn distrust(message: &str) -> Option<String> {
     let from = |marker| message.find(marker).map(|at| &message[at..]);
-    let advice = |problem: &str, advice: &str| format!("{problem}; {advice}");
-    let untrusted = from(UNTRUSTED_CERTIFICATE).map(|problem| {
+    if let Some(problem) = from(UNTRUSTED_CERTIFICATE) {
         let otherwise = if problem.contains(SHOWN_AUTHORITY) {
             "naming it with --tls-ca does not help; otherwise give the server a certificate with CA:FALSE (OpenSSL 3: openssl req -x509 \
              -addext basicConstraints=critical,CA:FALSE)"
@@ -127,16 +126,11 @@ fn distrust(message: &str) -> Option<String> {
             "if its certificate comes from an authority of your own, name that with --tls-ca"
         };
         let pin = "if that is the pin that the server printed or logged when it started, give it with --tls-pin";
-        advice(problem, &format!("{pin}; {otherwise}"))
-    });
-    untrusted.or_else(|| {
-        from(UNEXPECTED_KEY).map(|problem| {
-            advice(
-                problem,
-                "if the server has not got a new key (compare the pin that it printed), somebody else answers in its place",
-            )
-        })
-    })
+        return Some(format!("{problem}; {pin}; {otherwise}"));
+    }
+    let advice =
+        "if the server has not got a new key (compare the pin that it printed), somebody else answers in its place";
+    from(UNEXPECTED_KEY).map(|problem| format!("{problem}; {advice}"))
 }
 
 /// The words of the HTTP library about an answer that is not HTTP, such as one of TLS.

@@ -54,9 +54,9 @@ impl ServerSignals {
         };
         tokio::spawn(async move {
             loop {
-                match signals.next().await {
-                    SignalMeaning::Stop => stop_sender.send_modify(|stops| *stops = stops.saturating_add(1)),
-                    SignalMeaning::Reload => reload_sender.send_replace(()),
+                match signals.next_is_stop().await {
+                    true => stop_sender.send_modify(|stops| *stops = stops.saturating_add(1)),
+                    false => reload_sender.send_replace(()),
                 }
             }
         });
@@ -117,11 +117,6 @@ pub(crate) async fn follow<S: Send + 'static, F: Send + 'static>(
     }
 }
 
-enum SignalMeaning {
-    Stop,
-    Reload,
-}
-
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -130,7 +125,8 @@ struct Signals {
 }
 
 impl Signals {
-    async fn next(&mut self) -> SignalMeaning {
+    /// Waits for a signal. Returns whether it tells the server to stop, or else to read its files again.
+    async fn next_is_stop(&mut self) -> bool {
         let name = loop {
             select! {
                 _ = self.terminate.recv() => break "SIGTERM",
@@ -144,15 +140,15 @@ impl Signals {
             "SIGHUP" if self.terminal.may_be_closed() && is_terminal_gone().await => {
                 info!("received SIGHUP: the terminal is gone");
                 self.terminal = Terminal::new(false);
-                SignalMeaning::Stop
+                true
             }
             "SIGHUP" => {
                 info!("received SIGHUP: the files of tokens and certificates are read again");
-                SignalMeaning::Reload
+                false
             }
             _ => {
                 info!("received {name}");
-                SignalMeaning::Stop
+                true
             }
         }
     }
