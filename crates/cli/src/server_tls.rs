@@ -75,15 +75,13 @@ pub(crate) fn check(listen: &ListenAddress, args: &TlsArgs, database: &Database)
 
 /// The files of the certificate and its key, if TLS is wanted, and whether the server makes them itself.
 fn chosen_files(args: &TlsArgs, database: &Database) -> Result<Option<(PairFiles, bool)>, Failure> {
-    let (certificate, key) = match (&args.tls_cert, &args.tls_key, &args.tls_self_signed) {
-        (Some(certificate), Some(key), _) => (certificate, key),
-        (_, _, Some(own)) => {
-            let folder = folder_for(own, database)?;
-            return Ok(folder.map(|folder| (PairFiles::in_folder(&folder), true)));
+    Ok(match (&args.tls_cert, &args.tls_key, &args.tls_self_signed) {
+        (Some(certificate), Some(key), _) => {
+            Some((PairFiles { certificate: certificate.clone(), key: key.clone() }, false))
         }
-        _ => return Ok(None),
-    };
-    Ok(Some((PairFiles { certificate: certificate.clone(), key: key.clone() }, false)))
+        (_, _, Some(own)) => folder_for(own, database)?.map(|folder| (PairFiles::in_folder(&folder), true)),
+        _ => None,
+    })
 }
 
 fn unix_with_tls() -> Failure {
