@@ -35,17 +35,16 @@ fn an_archived_task_is_left_out_of_lists_and_counts_and_can_be_looked_at() {
 #[test]
 fn selected_tasks_are_archived_together_after_consent() {
     let server = three_ended();
-    assert!(server.run("task archive t_dddddddddddd").fails(1).contains("update_conflict"));
+    server.run("task archive t_dddddddddddd").fails_with(1, &["update_conflict"]);
     let archive = ["task", "archive", "--filter", "priority == 0"];
-    let message = server.run_with(&archive).fails(2);
-    assert!(message.contains("Archive 3 tasks of queue q (1 pending left out): add --yes"), "{message}");
+    server.run_with(&archive).fails_with(2, &["Archive 3 tasks of queue q (1 pending left out): add --yes"]);
     let ran = server.run_with(&[&archive[..], &["--yes", "-o", "json"]].concat());
     assert!(ran.stderr.contains("left out: 1 is pending: only what has ended can be archived"), "{ran:?}");
     assert_eq!(ran.json(), json!({"archived": 3, "skipped": 1, "refused": 0}));
     let nothing = server.run("task list --status succeeded");
     assert!(nothing.stderr.contains("no task matches; queue q has 4 tasks"), "{nothing:?}");
     let again = server.run_with(&[&archive[..], &["--yes"]].concat());
-    assert!(again.fails(1).contains("nothing was changed: 1 is pending"));
+    again.fails_with(1, &["nothing was changed: 1 is pending"]);
     assert_eq!(server.run("task unarchive --name b --yes").ok(), "1 unarchived\n");
     assert_eq!(server.run("task unarchive --fuzzy c --yes").ok(), "1 unarchived\n");
     assert_eq!(server.run("task count -o quiet").ok(), "3\n");

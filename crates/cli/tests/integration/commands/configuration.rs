@@ -98,22 +98,21 @@ fn tokens_come_from_the_environment_a_file_or_a_configuration_file() {
         finish(server.command(&["queue", "list", "-o", "quiet"]).args(flags).env_remove("TASKQUEUE_TOKEN"))
     };
     assert_eq!(without(&["--token-file", "token"]).ok(), "q\n");
-    let message = without(&[]).fails(1);
-    assert!(message.contains("unauthorized") && message.contains("TASKQUEUE_TOKEN"), "{message}");
+    let message = without(&[]).fails_with(1, &["unauthorized", "TASKQUEUE_TOKEN"]);
     assert!(message.contains("needs a token"), "{message}");
-    let message = server.run("queue list --token-file wrong").fails(1);
-    assert!(message.contains("does not accept the token of flag --token-file (unauthorized)"), "{message}");
+    let message = server
+        .run("queue list --token-file wrong")
+        .fails_with(1, &["does not accept the token of flag --token-file (unauthorized)"]);
     assert!(!message.contains("other"), "{message}");
     server.write("taskqueue.toml", "token_file = 'token'");
     assert_eq!(without(&[]).ok(), "q\n");
-    assert!(without(&["--token-file", "missing"]).fails(1).contains("missing"));
-    assert!(server.run("queue list --token hush").fails(2).contains("--token"), "no flag takes the token itself");
+    without(&["--token-file", "missing"]).fails_with(1, &["missing"]);
+    server.run("queue list --token hush").fails_with(2, &["--token"]);
 }
 
 #[test]
 fn a_file_with_mistakes_is_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("taskqueue.toml"), "queue = 'q'\nport = 1").unwrap();
-    let message = finish(binary(folder.path()).args(["queue", "list"])).fails(2);
-    assert!(message.contains("taskqueue.toml") && message.contains("line 2") && message.contains("port"), "{message}");
+    finish(binary(folder.path()).args(["queue", "list"])).fails_with(2, &["taskqueue.toml", "line 2", "port"]);
 }

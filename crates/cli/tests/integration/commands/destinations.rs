@@ -8,21 +8,26 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::recorder::Recorder;
 use super::support::{Ran, binary, finish};
+use crate::support::{FakeServer, reply};
 
 /// An account that is neither root nor, here, the one that runs the tests.
 const SOMEBODY: u32 = 65_533;
 
+const REFUSAL: &str = r#"{"error":{"code":"unauthorized","message":"no","details":{}}}"#;
+
 /// A project folder below a home folder, and a server that records.
 struct Place {
     home: TempDir,
-    server: Recorder,
+    server: FakeServer,
 }
 
 impl Place {
     fn new() -> Self {
-        let place = Self { home: tempfile::tempdir().unwrap(), server: Recorder::start() };
+        let place = Self {
+            home: tempfile::tempdir().unwrap(),
+            server: FakeServer::start(|_| reply("401 Unauthorized", REFUSAL)),
+        };
         fs::create_dir_all(place.project()).unwrap();
         fs::create_dir_all(place.home.path().join(".config/taskqueue")).unwrap();
         place
@@ -65,8 +70,24 @@ impl Place {
     /// What arrives when this command is run, and how it ended.
     fn arrives(&self, command: &mut Command) -> (Vec<Option<String>>, Ran) {
         let ran = finish(command);
-        (self.server.take_tokens(), ran)
+        (self.take_tokens(), ran)
     }
+
+    /// The tokens of the requests since the last call, each once; none for a request without one.
+    fn take_tokens(&self) -> Vec<Option<String>> {
+        let mut tokens: Vec<Option<String>> = self.server.take_requests().iter().map(|head| token_in(head)).collect();
+        tokens.dedup();
+        tokens
+    }
+}
+
+fn token_in(head: &str) -> Option<String> {
+    let value = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("authorization").then(|| value.trim().to_owned())
+    };
+    let value = head.lines().find_map(value)?;
+    Some(value.strip_prefix("Bearer ").unwrap_or(&value).to_owned())
 }
 
 fn token(text: &str) -> Vec<Option<String>> {
@@ -146,8 +167,7 @@ fn a_withheld_token_is_reported_with_the_reason_and_the_way_to_send_it() {
     // The advice of the message works.
     let (arrived, ran) = place.arrives(place.list().env("TASKQUEUE_TOKEN", "hush").args(["--url", &url]));
     assert_eq!((arrived, ran.stderr.contains("note: ")), (token("hush"), false), "{ran:?}");
-    let message = finish(place.list().args(["--token-file", "../missing"])).fails(2);
-    assert!(message.contains("--token-file") && message.contains("--url"), "{message}");
+    finish(place.list().args(["--token-file", "../missing"])).fails_with(2, &["--token-file", "--url"]);
 }
 
 #[test]
@@ -205,17 +225,14 @@ fn a_token_file_that_never_ends_or_never_begins_does_not_hold_a_command_up() {
     place.project_file(&format!("url = '{}'\ntoken_file = 'fifo'", place.server.url()));
     let (arrived, ran) = place.arrives(&mut place.list());
     assert_eq!(arrived, []);
-    assert!(ran.fails(1).contains("regular file"));
+    ran.fails_with(1, &["regular file"]);
     place.project_file("");
-    let message = finish(place.list().args(["--token-file", "/dev/zero"])).fails(1);
-    assert!(message.contains("65536 bytes"), "{message}");
+    finish(place.list().args(["--token-file", "/dev/zero"])).fails_with(1, &["65536 bytes"]);
     place.project_file(&"#".repeat(65_537));
-    let message = finish(&mut place.list()).fails(1);
-    assert!(message.contains("taskqueue.toml") && message.contains("65536 bytes"), "{message}");
+    finish(&mut place.list()).fails_with(1, &["taskqueue.toml", "65536 bytes"]);
     place.project_file("");
     symlink("/dev/zero", place.home.path().join(".config/taskqueue/config.toml")).unwrap();
-    let message = finish(&mut place.list()).fails(1);
-    assert!(message.contains("config.toml") && message.contains("65536 bytes"), "{message}");
+    finish(&mut place.list()).fails_with(1, &["config.toml", "65536 bytes"]);
 }
 
 #[test]
@@ -224,12 +241,10 @@ fn a_project_file_cannot_allow_a_readable_token() {
     // An address that no one can have (RFC 5737).
     let url = "http://192.0.2.1:1";
     place.project_file(&format!("url = '{url}'\ntoken = 'own'\nallow_insecure_token = true"));
-    let message = finish(&mut place.list()).fails(1);
-    assert!(message.contains("--allow-insecure-token") && message.contains("is ignored"), "{message}");
+    finish(&mut place.list()).fails_with(1, &["--allow-insecure-token", "is ignored"]);
     place.project_file("allow_insecure_token = true");
     place.user_file("token = 'hush'");
-    let message = finish(place.list().args(["--url", url])).fails(1);
-    assert!(message.contains("would be sent unencrypted"), "{message}");
+    finish(place.list().args(["--url", url])).fails_with(1, &["would be sent unencrypted"]);
     let shown = |place: &Place| finish(place.command().args(["config", "show", "-o", "quiet"])).ok();
     assert!(shown(&place).ends_with("allow_insecure_token=false\n"));
     // The user's own file counts, and no project file takes it back.
@@ -318,5 +333,5 @@ fn config_show_prints_which_token_would_be_sent_where() {
     assert_eq!(show(&hush, &["--url", "http://192.0.2.1:1"]).0, [readable]);
     assert_eq!(show(&hush, &["--url", "nonsense"]).0, ["not sent: the URL cannot be used"]);
     assert_eq!(show(&[], &["--token-file", "missing"]).0, [&format!("sent to {url}"), withheld, withheld]);
-    assert_eq!(place.server.take_tokens(), [], "showing sends nothing");
+    assert_eq!(place.take_tokens(), [], "showing sends nothing");
 }

@@ -1,10 +1,9 @@
 //! Error messages and exit codes: 1 refused, 2 wrong usage, 3 not reached.
 
 use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::support::{Server, binary, finish};
+use crate::support::FakeServer;
 
 #[test]
 fn an_unknown_queue_is_compared_with_those_that_exist() {
@@ -42,8 +41,7 @@ fn a_server_that_is_not_there_is_exit_code_3_and_how_to_start_one() {
             "{message}"
         );
     }
-    let message = finish(binary(folder.path()).args(["health", "--url", "unix:nowhere.sock"])).fails(3);
-    assert!(message.contains("unix:nowhere.sock"), "{message}");
+    finish(binary(folder.path()).args(["health", "--url", "unix:nowhere.sock"])).fails_with(3, &["unix:nowhere.sock"]);
 }
 
 #[test]
@@ -56,8 +54,7 @@ fn a_wrong_filter_is_shown_with_a_mark_under_the_place() {
     assert_eq!(lines[1..], ["  priority > 1 and stats == 'x'", "                   ^"]);
     let message = server.run_with(&["worker", "count", "--filter", "route = 'x'"]).fails(1);
     assert!(message.lines().nth(2).is_some_and(|line| line.ends_with('^')), "{message}");
-    let message = server.run_with(&["task", "cancel", "--yes", "--filter", "("]).fails(1);
-    assert!(message.contains("invalid_filter"), "{message}");
+    server.run_with(&["task", "cancel", "--yes", "--filter", "("]).fails_with(1, &["invalid_filter"]);
 }
 
 #[test]
@@ -84,8 +81,9 @@ fn a_refusal_names_the_task_what_it_is_and_the_way_out_once() {
     let running = "error: t_aaaaaaaaaaaa is running (task_running); wait for it, or cancel it first: \
                    taskqueue task cancel --queue q t_aaaaaaaaaaaa\n";
     assert_eq!(server.run("task update t_aaaaaaaaaaaa --priority 1").fails(1), running);
-    let busy = server.run("task requeue t_aaaaaaaaaaaa").fails(1);
-    assert!(busy.contains("t_aaaaaaaaaaaa is running, so it cannot be requeued; cancel it first"), "{busy}");
+    server
+        .run("task requeue t_aaaaaaaaaaaa")
+        .fails_with(1, &["t_aaaaaaaaaaaa is running, so it cannot be requeued; cancel it first"]);
     server.complete("t_aaaaaaaaaaaa", 1);
     let ended = server.run("task cancel t_aaaaaaaaaaaa").fails(1);
     assert!(ended.contains("t_aaaaaaaaaaaa is succeeded, so it cannot be cancelled: it has already ended"), "{ended}");
@@ -126,13 +124,11 @@ fn addresses_are_taken_as_people_write_them_or_explained() {
     {
         assert!(health(url).ok().contains("ok"), "{url}");
     }
-    let tls = health(&format!("https://{address}")).fails(3);
-    assert!(tls.contains("does not speak TLS; use http://127.0.0.1"), "{tls}");
+    health(&format!("https://{address}")).fails_with(3, &["does not speak TLS; use http://127.0.0.1"]);
     // How TLS says that this is not its protocol.
-    let plain = health(&answers(b"\x15\x03\x01\x00\x02\x02\x46")).fails(3);
+    let plain = health(&answering(b"\x15\x03\x01\x00\x02\x02\x46").url()).fails(3);
     assert!(plain.contains("does not speak plain HTTP; use https://127.0.0.1"), "{plain}");
-    let other = health("queue.example:8000").fails(2);
-    assert!(other.contains("http://queue.example:8000") && other.contains("https://queue.example:8000"), "{other}");
+    health("queue.example:8000").fails_with(2, &["http://queue.example:8000", "https://queue.example:8000"]);
     let path = finish(binary(server.folder.path()).args(["queue", "list", "--url", &format!("{}/wrong", server.url)]));
     let path = path.fails(1);
     assert!(path.contains("wrong path") && !path.contains("GET") && path.lines().count() == 1, "{path}");
@@ -140,16 +136,16 @@ fn addresses_are_taken_as_people_write_them_or_explained() {
 
 #[test]
 fn a_busy_server_is_explained_without_the_words_of_its_api() {
-    let (busy, tries) = answers_and_counts(
+    let busy = answering(
         b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 0\r\nContent-Length: 80\r\n\
           Connection: close\r\n\r\n\
           {\"error\":{\"code\":\"database_busy\",\"message\":\"wait for Retry-After\",\"details\":{}}}",
     );
     let folder = tempfile::tempdir().unwrap();
-    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &busy])).fails(1);
+    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &busy.url()])).fails(1);
     let expected = "error: the server is busy and nothing was done (database_busy); try again in a few seconds\n";
     assert_eq!(message, expected);
-    assert_eq!(tries.load(Ordering::Relaxed), 3);
+    assert_eq!(busy.count("GET "), 3);
 }
 
 #[test]
@@ -187,8 +183,8 @@ fn wrong_usage_is_exit_code_2_and_names_the_help_of_the_command() {
 
 #[test]
 fn something_that_is_no_taskqueue_server_is_recognised() {
-    let url = answers(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
-    let folder = tempfile::tempdir().unwrap();
+    let other = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
+    let (folder, url) = (tempfile::tempdir().unwrap(), other.url());
     let message = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
     let expected = format!(
         "error: what answers at {url} is no taskqueue server: status 200 with the text \"hello\", which is not JSON; name the \
@@ -197,67 +193,49 @@ fn something_that_is_no_taskqueue_server_is_recognised() {
     assert_eq!(message, expected);
 }
 
-/// The URL of something that answers each request with these bytes.
-fn answers(answer: &'static [u8]) -> String {
-    answers_and_counts(answer).0
-}
-
-/// The same, with the number of requests so far.
-fn answers_and_counts(answer: &'static [u8]) -> (String, Arc<AtomicUsize>) {
-    use std::io::{Read, Write};
-    let requests = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&requests);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            let mut connection = connection.unwrap();
-            let _ = connection.read(&mut [0; 4096]).unwrap();
-            count.fetch_add(1, Ordering::Relaxed);
-            connection.write_all(answer).unwrap();
-        }
-    });
-    (url, requests)
+/// Something that answers each request with these bytes.
+fn answering(answer: &'static [u8]) -> FakeServer {
+    FakeServer::start(move |_| Some(answer.to_vec()))
 }
 
 #[test]
 fn a_proxy_that_does_not_reach_the_server_is_no_other_program() {
-    let proxy = answers(
+    let proxy = answering(
         b"HTTP/1.1 502 Bad Gateway\r\nServer: nginx/1.25\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>",
     );
     let folder = tempfile::tempdir().unwrap();
-    let expected = format!("a proxy at {proxy} does not reach the server (status 502 with a web page from nginx/1.25)");
+    let url = proxy.url();
+    let expected = format!("a proxy at {url} does not reach the server (status 502 with a web page from nginx/1.25)");
     for line in ["health", "task list", "task submit", "task cancel t_aaaaaaaaaaaa", "queue create x", "task count"] {
-        let message = finish(binary(folder.path()).args(line.split(' ')).args(["--url", &proxy])).fails(3);
-        assert!(message.contains(&expected), "{line}: {message}");
+        finish(binary(folder.path()).args(line.split(' ')).args(["--url", &url])).fails_with(3, &[&expected]);
     }
 }
 
 #[test]
 fn an_invalid_answer_of_a_server_is_not_that_of_another_program() {
-    let server = answers(
+    let server = answering(
         b"HTTP/1.1 200 OK\r\nTaskqueue-Server-Version: 99.0.0\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
     );
     let folder = tempfile::tempdir().unwrap();
-    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &server])).fails(1);
-    assert!(message.contains(&format!("error: the answer of {server} is not valid: ")), "{message}");
+    finish(binary(folder.path()).args(["queue", "list", "--url", &server.url()]))
+        .fails_with(1, &[&format!("error: the answer of {} is not valid: ", server.url())]);
 }
 
 #[test]
 fn another_program_at_the_url_is_named_without_a_chain_of_causes() {
-    let page = answers(
+    let page = answering(
         b"HTTP/1.1 404 Not Found\r\nServer: nginx/1.25\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>",
     );
-    let shell = answers(b"SSH-2.0-OpenSSH_9.2\r\n");
+    let shell = answering(b"SSH-2.0-OpenSSH_9.2\r\n");
     let folder = tempfile::tempdir().unwrap();
     for line in ["health", "task list", "task submit", "task cancel t_aaaaaaaaaaaa", "queue create x", "task count"] {
         let run = |url: &str| finish(binary(folder.path()).args(line.split(' ')).args(["--url", url]));
-        let message = run(&page).fails(1);
+        let message = run(&page.url()).fails(1);
         let expected = "is no taskqueue server: status 404 with a web page from nginx/1.25; name the server with --url";
-        assert!(message.contains(expected) && message.contains(&page), "{line}: {message}");
-        let message = run(&shell).fails(3);
-        assert!(message.contains(&format!("the server at {shell} does not speak plain HTTP; use https")), "{message}");
-        for message in [message.as_str(), &run(&page).stderr] {
+        assert!(message.contains(expected) && message.contains(&page.url()), "{line}: {message}");
+        let message = run(&shell.url())
+            .fails_with(3, &[&format!("the server at {} does not speak plain HTTP; use https", shell.url())]);
+        for message in [message.as_str(), &run(&page.url()).stderr] {
             assert!(message.lines().count() == 1 && message.matches(": ").count() <= 2, "{line}: {message}");
         }
     }
@@ -265,12 +243,12 @@ fn another_program_at_the_url_is_named_without_a_chain_of_causes() {
 
 #[test]
 fn an_older_server_is_warned_of_once_on_standard_error() {
-    let old = answers(
+    let old = answering(
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTaskqueue-Server-Version: 0.0.1\r\nContent-Length: 2\r\n\
           Connection: close\r\n\r\n[]",
     );
     let folder = tempfile::tempdir().unwrap();
-    let ran = finish(binary(folder.path()).args(["queue", "list", "-o", "json", "--url", &old]));
+    let ran = finish(binary(folder.path()).args(["queue", "list", "-o", "json", "--url", &old.url()]));
     assert_eq!(ran.stderr.matches("warning: the server has version 0.0.1").count(), 1, "{ran:?}");
     assert_eq!(ran.ok(), "[]\n");
 }

@@ -207,9 +207,9 @@ fn where_nothing_is_kept_the_reason_is_told() {
     let ran = server.logs(&["--follow"]);
     assert!(ran.stderr.contains("nothing is kept of what it printed"), "{}", ran.stderr);
     assert_eq!(ran.ok(), "");
-    assert!(server.run("task logs t_zzzzzzzzzzzz").fails(1).contains("task_not_found"));
-    assert!(server.run("task logs t_zzzzzzzzzzzz --follow").fails(1).contains("task_not_found"));
-    assert!(server.logs(&["--queue", "nowhere"]).fails(1).contains("there is no queue nowhere"));
+    server.run("task logs t_zzzzzzzzzzzz").fails_with(1, &["task_not_found"]);
+    server.run("task logs t_zzzzzzzzzzzz --follow").fails_with(1, &["task_not_found"]);
+    server.logs(&["--queue", "nowhere"]).fails_with(1, &["there is no queue nowhere"]);
     for flags in [&["-o", "csv"][..], &["-o", "json", "--follow"], &["-o", "jsonl", "--raw"]] {
         server.logs(flags).fails(2);
     }
@@ -217,17 +217,12 @@ fn where_nothing_is_kept_the_reason_is_told() {
     let off = Server::with_arguments(&["--task-output-bytes", "0"]);
     off.submit(ID, &[]);
     for flags in [&[][..], &["--follow"]] {
-        let message = off.logs(flags).fails(1);
-        assert!(message.contains("keeps no output") && message.contains("--task-output-bytes 0"), "{message}");
+        off.logs(flags).fails_with(1, &["keeps no output", "--task-output-bytes 0"]);
     }
     let worker = json!({"host": "gpu-3", "folder": "/data/runs"});
     let claim = json!({"route": "default", "run_id": "r_run000000001", "worker": worker});
     assert_eq!(off.post("tasks/claim", &claim.to_string()), 200);
-    let message = off.logs(&[]).fails(1);
-    assert!(
-        message.contains(&format!("the full log is on gpu-3: output.log below the folder /data/runs/{ID}")),
-        "{message}"
-    );
+    off.logs(&[]).fails_with(1, &[&format!("the full log is on gpu-3: output.log below the folder /data/runs/{ID}")]);
 }
 
 #[test]

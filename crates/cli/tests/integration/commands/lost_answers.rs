@@ -1,7 +1,7 @@
 //! Answers that get lost or come late: what was done is not done a second time, and nothing is missed.
 
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::support::{Ran, Server};
-use crate::support::read_message;
+use crate::support::{FakeServer, read_message};
 
 /// Longer than the slowest machine needs for a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,49 +39,44 @@ pub(crate) enum Fate {
     Held,
 }
 
-/// A proxy before a server that handles one request after the other. Its thread ends with the test process.
+/// A proxy before a server that handles one request after the other.
 pub(crate) struct Proxy {
     pub(crate) url: String,
     held: Receiver<()>,
+    // Before the server, which may wait for it.
     released: Sender<()>,
+    _server: FakeServer,
 }
 
 impl Proxy {
     /// `fate` gets each request, head and body.
     pub(crate) fn start(server: &Server, mut fate: impl FnMut(&str) -> Fate + Send + 'static) -> Self {
         let target = server.url.strip_prefix("http://").unwrap().to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let ((hold, held), (released, release)) = (mpsc::channel(), mpsc::channel());
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let stream = stream.unwrap();
-                let Some(request) = read_message(&stream) else { continue };
-                let fate = fate(&String::from_utf8_lossy(&request));
-                let mut answer = match fate {
-                    Fate::Missing => MISSING.into(),
-                    Fate::TooLarge => TOO_LARGE.into(),
-                    _ => {
-                        let mut server = TcpStream::connect(&target).unwrap();
-                        server.write_all(&request).unwrap();
-                        read_message(&server).unwrap()
-                    }
-                };
-                match fate {
-                    Fate::Passed | Fate::Missing | Fate::TooLarge => {}
-                    Fate::Lost => continue,
-                    Fate::Broken => answer = BROKEN.into(),
-                    Fate::Held => {
-                        hold.send(()).unwrap();
-                        let Ok(()) = release.recv() else { return };
-                    }
+        let server = FakeServer::start(move |request| {
+            let fate = fate(request);
+            let mut answer = match fate {
+                Fate::Missing => MISSING.into(),
+                Fate::TooLarge => TOO_LARGE.into(),
+                _ => {
+                    let mut server = TcpStream::connect(&target).unwrap();
+                    server.write_all(request.as_bytes()).unwrap();
+                    read_message(&server).unwrap()
                 }
-                // One request per connection, so that each is seen.
-                let answer = String::from_utf8(answer).unwrap().replacen("\r\n", "\r\nConnection: close\r\n", 1);
-                (&stream).write_all(answer.as_bytes()).unwrap();
+            };
+            match fate {
+                Fate::Passed | Fate::Missing | Fate::TooLarge => {}
+                Fate::Lost => return Some(Vec::new()),
+                Fate::Broken => answer = BROKEN.into(),
+                Fate::Held => {
+                    hold.send(()).unwrap();
+                    let Ok(()) = release.recv() else { return Some(Vec::new()) };
+                }
             }
+            // One request per connection, so that each is seen.
+            Some(String::from_utf8(answer).unwrap().replacen("\r\n", "\r\nConnection: close\r\n", 1).into())
         });
-        Self { url, held, released }
+        Self { url: server.url(), held, released, _server: server }
     }
 
     /// Starts a command that goes through the proxy.
@@ -132,8 +127,7 @@ fn ctrl_c_during_a_rerun_prints_the_copies_that_exist() {
     let (shown, unsure): (Vec<&str>, Vec<&str>) = copies.lines().partition(|id| ran.stdout.contains(id));
     assert_eq!((shown.len(), unsure.len()), (1, 1), "{ran:?}");
     assert_eq!(ran.stdout, format!("{}\n", shown[0]));
-    let message = ran.fails(130);
-    assert!(message.contains(&format!("--queue q {} tells", unsure[0])), "{message}");
+    let message = ran.fails_with(130, &[&format!("--queue q {} tells", unsure[0])]);
     assert!(message.contains("error: interrupted: 1 task submitted again so far"), "{message}");
 }
 
@@ -172,8 +166,7 @@ fn an_update_that_loses_its_server_says_how_many_tasks_were_changed() {
     proxy.wait_until_held();
     // The proxy ends with the connection.
     drop(proxy);
-    let message = Ran::of(update).fails(3);
-    assert!(message.contains("1 updated so far"), "{message}");
+    Ran::of(update).fails_with(3, &["1 updated so far"]);
 }
 
 #[test]
@@ -182,7 +175,6 @@ fn a_wait_goes_on_without_the_warning_of_routes() {
     server.submit("t_aaaaaaaaaaaa", &[]);
     let proxy = Proxy::start(&server, |request| if request.contains("/workers") { Fate::Broken } else { Fate::Passed });
     for arguments in [&["task", "wait", "--timeout", "0"][..], &["task", "wait", "t_aaaaaaaaaaaa", "--timeout", "0"]] {
-        let message = Ran::of(proxy.spawn(&server, arguments)).fails(1);
-        assert!(message.contains("error: timed out: 1 task has not ended"), "{message}");
+        Ran::of(proxy.spawn(&server, arguments)).fails_with(1, &["error: timed out: 1 task has not ended"]);
     }
 }

@@ -8,16 +8,14 @@ use super::support::{Server, binary, finish};
 fn completions_exist_for_every_shell() {
     let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = finish(binary(folder.path()).args(["completions", shell])).ok();
-        assert!(script.contains("taskqueue") && script.contains("sweep"), "{shell}");
+        finish(binary(folder.path()).args(["completions", shell])).ok_with(&["taskqueue", "sweep"]);
     }
 }
 
 #[test]
 fn the_manual_has_a_page_for_every_command() {
     let folder = tempfile::tempdir().unwrap();
-    let page = finish(binary(folder.path()).arg("man")).ok();
-    assert!(page.contains(".TH taskqueue") && page.contains("Exit codes"), "{page}");
+    finish(binary(folder.path()).arg("man")).ok_with(&[".TH taskqueue", "Exit codes"]);
     finish(binary(folder.path()).args(["man", "--directory", "pages"])).ok();
     let pages = std::fs::read_dir(folder.path().join("pages")).unwrap();
     let mut names: Vec<String> = pages.map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
@@ -77,10 +75,7 @@ fn flags_of_client_commands_may_stand_before_the_command() {
     );
     let listed = run(&["-q", "other", "--output=quiet", "--url", &server.url, "task", "list"]).ok();
     assert_eq!(listed, "t_aaaaaaaaaaaa\n");
-    let refused = run(&["--url", &server.url, "health", "--url", "http://127.0.0.1:1"]).fails(2);
-    assert!(refused.contains("--url") && refused.contains("multiple times"), "{refused}");
-    let refused = run(&["--queue", "q", "health"]).fails(2);
-    assert!(refused.contains("'--queue'") && refused.contains("taskqueue health --help"), "{refused}");
-    let refused = run(&["--url", &server.url]).fails(2);
-    assert!(refused.contains("subcommand"), "{refused}");
+    run(&["--url", &server.url, "health", "--url", "http://127.0.0.1:1"]).fails_with(2, &["--url", "multiple times"]);
+    run(&["--queue", "q", "health"]).fails_with(2, &["'--queue'", "taskqueue health --help"]);
+    run(&["--url", &server.url]).fails_with(2, &["subcommand"]);
 }

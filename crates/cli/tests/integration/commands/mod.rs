@@ -18,7 +18,6 @@ mod progress;
 mod queue_settings;
 mod queue_stats;
 mod queues;
-mod recorder;
 mod reporting_progress;
 mod scheduling;
 mod server_settings;

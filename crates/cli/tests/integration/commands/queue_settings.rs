@@ -50,8 +50,9 @@ fn a_retention_that_deletes_something_is_asked_about() {
     server.complete("t_aaaaaaaaaaaa", 1);
     let kept = server.run("queue retention q --succeeded 7d --failed none").ok();
     assert!(kept.lines().any(|line| line.starts_with("succeeded tasks are kept") && line.ends_with("7d")), "{kept}");
-    let message = server.run("queue retention q --succeeded 0").fails(2);
-    assert!(message.contains("Delete 1 task of queue q that ended longer ago"), "{message}");
+    let message = server
+        .run("queue retention q --succeeded 0")
+        .fails_with(2, &["Delete 1 task of queue q that ended longer ago"]);
     assert!(message.contains("add --yes"), "{message}");
     assert_eq!(server.run("queue settings q -o json").json()["retention"]["succeeded_seconds"], 604_800);
     server.run("queue retention q --succeeded 0 --yes").ok();
@@ -73,9 +74,7 @@ fn what_is_wrong_is_said_with_what_to_type() {
         ("queue pause", "NAME"),
     ];
     for (line, expected) in cases {
-        let message = server.run(line).fails(2);
-        assert!(message.contains(expected), "{line}: {message}");
+        server.run(line).fails_with(2, &[expected]);
     }
-    let missing = server.run("queue pause qq").fails(1);
-    assert!(missing.contains("there is no queue qq (queue_not_found)"), "{missing}");
+    server.run("queue pause qq").fails_with(1, &["there is no queue qq (queue_not_found)"]);
 }

@@ -45,6 +45,7 @@ fn a_series_is_a_list_for_plots() {
     for wrong in ["--series day", "--from 2020-01-01T00:00:00Z", "--series hour --from yesterday"] {
         server.run(&format!("queue stats q {wrong}")).fails(2);
     }
-    let missing = server.run("queue stats qq").fails(1);
-    assert!(missing.contains("there is no queue qq (queue_not_found); taskqueue queue list shows all"), "{missing}");
+    server
+        .run("queue stats qq")
+        .fails_with(1, &["there is no queue qq (queue_not_found); taskqueue queue list shows all"]);
 }

@@ -49,8 +49,8 @@ fn members_become_an_object_that_replaces_the_one_before() {
 fn outside_of_a_run_it_says_so() {
     let run = Run::new();
     let mut command = binary(run.0.path());
-    let said = finish(command.args(["progress", "step=1"])).fails(2);
-    assert!(said.contains("not inside a run of taskqueue loop") && said.contains("TASKQUEUE_PROGRESS_FILE"), "{said}");
+    let said = finish(command.args(["progress", "step=1"]))
+        .fails_with(2, &["not inside a run of taskqueue loop", "TASKQUEUE_PROGRESS_FILE"]);
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
@@ -74,8 +74,8 @@ fn what_cannot_be_progress_changes_nothing() {
     }
     let twice = run.progress(&["a=1", "a=2"]).fails(2);
     assert!(twice.contains("progress a is given twice; give it once") && !twice.contains("sweep"), "{twice}");
-    let said = run.progress_to(&run.0.path().join("gone/progress.json"), &["step=2"]).fails(1);
-    assert!(said.contains("cannot write the progress to ") && said.contains("No such file"), "{said}");
+    run.progress_to(&run.0.path().join("gone/progress.json"), &["step=2"])
+        .fails_with(1, &["cannot write the progress to ", "No such file"]);
     std::fs::create_dir(run.0.path().join("folder")).unwrap();
     run.progress_to(&run.0.path().join("folder"), &["step=2"]).fails(1);
     let left: Vec<_> = std::fs::read_dir(run.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -33,11 +33,7 @@ fn a_task_gets_all_that_was_typed_and_shows_it() {
     ] {
         assert!(shown.contains(expected), "{expected} in {shown}");
     }
-    let listed = server.run("task list").ok();
-    assert!(
-        listed.contains("NOTE") && listed.contains("delayed, in ") && listed.contains("; after 2 tasks"),
-        "{listed}"
-    );
+    server.run("task list").ok_with(&["NOTE", "delayed, in ", "; after 2 tasks"]);
 }
 
 #[test]
@@ -93,8 +89,7 @@ fn wrong_values_are_refused_with_what_to_type() {
     ];
     for (flags, expected) in cases {
         for command in ["task submit", "task sweep --arg x=1..2", "task update t_aaaaaaaaaaaa"] {
-            let message = server.run(&format!("{command} {flags}")).fails(2);
-            assert!(message.contains(expected), "{command} {flags}: {message}");
+            server.run(&format!("{command} {flags}")).fails_with(2, &[expected]);
         }
     }
 }
@@ -106,8 +101,7 @@ fn a_batch_is_waited_for_by_its_label() {
     assert_eq!(server.count(r#"metadata.batch == "prep" and metadata.k == 1"#), 3);
     server.submit(A, &["--after-batch", "prep", "--after", B]);
     assert_eq!(task(&server, A)["dependencies"].as_array().unwrap().len(), 4);
-    let none = server.run("task submit --after-batch perp").fails(1);
-    assert!(none.contains("no task of queue q was submitted with --batch perp"), "{none}");
+    server.run("task submit --after-batch perp").fails_with(1, &["no task of queue q was submitted with --batch perp"]);
     // The same sweep again, also as a version created it that kept no label.
     assert_eq!(
         server.run("task sweep --arg x=1..3 --batch prep --metadata {\"k\":1}").ok(),
@@ -124,8 +118,7 @@ fn a_batch_is_waited_for_by_its_label() {
 fn a_batch_that_is_too_large_to_wait_for_says_what_to_do() {
     let server = Server::start();
     server.run("task sweep --arg x=1..1001 --batch many").ok();
-    let message = server.run("task submit --after-batch many").fails(2);
-    assert!(message.contains("at most 1000 others") && message.contains("taskqueue task wait"), "{message}");
+    server.run("task submit --after-batch many").fails_with(2, &["at most 1000 others", "taskqueue task wait"]);
 }
 
 #[test]
@@ -138,8 +131,9 @@ fn lines_carry_the_fields_of_the_api_and_flags_count_for_the_others() {
     let planned: Vec<Value> = planned.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&planned[0]["timeout_seconds"], &planned[1]["timeout_seconds"]), (&json!(7), &json!(3600)));
     assert!(planned[0]["not_before"].is_string() && planned[1].get("not_before").is_none(), "{planned:?}");
-    let table = server.run_reading(&format!("{flags} --dry-run"), lines).ok();
-    assert!(table.contains("WAITS") && table.contains("timeout_seconds 7s; dependencies t_cccccccccccc"), "{table}");
+    server
+        .run_reading(&format!("{flags} --dry-run"), lines)
+        .ok_with(&["WAITS", "timeout_seconds 7s; dependencies t_cccccccccccc"]);
     assert_eq!(server.run_reading(flags, lines).ok(), "2 created\n");
     let (a, b) = (task(&server, A), task(&server, B));
     assert_eq!((&a["dependencies"], &b["dependencies"]), (&json!(["t_cccccccccccc"]), &json!(["t_dddddddddddd"])));
@@ -155,8 +149,9 @@ fn the_same_sweep_with_a_delay_can_be_run_again_and_another_time_is_a_difference
     let delayed = "task sweep --arg x=1..2 --delay 1h";
     assert_eq!(server.run(delayed).ok(), "2 created\n");
     assert_eq!(server.run(delayed).ok(), "0 created, 2 already there\n");
-    let message = server.run("task sweep --arg x=1..2 --not-before 2999-01-01T00:00:00Z --timeout 1m").fails(1);
-    assert!(message.contains("2 are already there with another definition (not_before, timeout_seconds)"), "{message}");
+    server
+        .run("task sweep --arg x=1..2 --not-before 2999-01-01T00:00:00Z --timeout 1m")
+        .fails_with(1, &["2 are already there with another definition (not_before, timeout_seconds)"]);
 }
 
 #[test]

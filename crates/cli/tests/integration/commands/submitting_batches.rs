@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use super::lost_answers::{Fate, Proxy};
-use super::support::{Ran, Server, finish};
+use super::support::{Ran, Server};
 
 const LINES: usize = 2_500;
 /// Tasks of a usual batch.
@@ -45,20 +45,6 @@ fn wrong_lines_are_refused_by_line_and_the_others_created() {
     let places: Vec<&str> = said.lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
     assert_eq!(places, [1, 500, 501, 700, 1200, 1300, 2500].map(|n| format!("line {n}")));
     assert!(said.contains("line 1200: there is a task t_aaaaaaaaaaaa already, with another definition"), "{said}");
-}
-
-#[test]
-fn refusals_are_told_by_line_although_answers_come_in_another_order() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
-    let text: String = (1..=LINES).map(|n| format!("{{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":{n}}}\n")).collect();
-    let message = server.run_reading("task submit --from -", &text).fails(1);
-    let told: Vec<&str> = message.lines().collect();
-    assert_eq!(told.len(), 21, "{message}");
-    for (n, line) in (1..=20).zip(&told) {
-        assert!(line.starts_with(&format!("warning: line {n}: ")), "{line}");
-    }
-    assert_eq!(told[20], format!("warning: {} more were refused", LINES - 20));
 }
 
 #[test]
@@ -193,12 +179,4 @@ fn lines_that_come_slowly_are_not_held_back() {
     drop(input);
     let summary = Ran::of(child).json();
     assert_eq!(summary, json!({"created": 3, "already_there": 0, "different": 0, "refused": 0}));
-}
-
-#[test]
-fn a_key_that_is_given_twice_is_refused() {
-    let server = Server::start();
-    let message = finish(&mut server.command(&["task", "submit", "--arg", "a=1", "--arg", "a=2"])).fails(2);
-    assert!(message.contains("--arg a is given twice") && message.contains("--arg 'a=[1, 2]'"), "{message}");
-    assert_eq!(server.run("task count -o quiet").ok(), "0\n");
 }

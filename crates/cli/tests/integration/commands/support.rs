@@ -4,51 +4,13 @@
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{self, Connection, Request, in_queue};
 
-/// What a command left behind.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Ran {
-    fn new(output: Output) -> Self {
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
-    }
-
-    /// Waits for the end of a command whose output is piped.
-    pub(crate) fn of(child: Child) -> Self {
-        Self::new(child.wait_with_output().unwrap())
-    }
-
-    /// The standard output of a command that succeeded.
-    #[track_caller]
-    pub(crate) fn ok(self) -> String {
-        assert_eq!(self.code, Some(0), "{self:?}");
-        self.stdout
-    }
-
-    /// The standard error of a command that ended with this code.
-    #[track_caller]
-    pub(crate) fn fails(self, code: i32) -> String {
-        assert_eq!(self.code, Some(code), "{self:?}");
-        self.stderr
-    }
-
-    #[track_caller]
-    pub(crate) fn json(self) -> Value {
-        serde_json::from_str(&self.ok()).unwrap()
-    }
-}
+pub(crate) use crate::support::Ran;
 
 /// The binary in an environment that configures nothing, in `folder`.
 pub(crate) fn binary(folder: &Path) -> Command {
@@ -59,7 +21,8 @@ pub(crate) fn binary(folder: &Path) -> Command {
 
 /// Runs a prepared command to its end.
 pub(crate) fn finish(command: &mut Command) -> Ran {
-    Ran::new(command.stdin(Stdio::null()).output().unwrap())
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    Ran::new(command, output)
 }
 
 /// Runs a prepared command that reads `input`.
@@ -67,7 +30,7 @@ pub(crate) fn finish_with(command: &mut Command, input: &str) -> Ran {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // A command that refuses before it has read everything closes the pipe.
     drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
-    Ran::new(child.wait_with_output().unwrap())
+    Ran::new(command, child.wait_with_output().unwrap())
 }
 
 /// A server with the queue `q` and a folder for commands to run in.

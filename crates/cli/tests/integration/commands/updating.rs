@@ -45,16 +45,14 @@ fn matching_tasks_are_changed_together_after_consent() {
     }
     server.claim("default", 1);
     let update = ["task", "update", "--filter", "priority > 0", "--priority", "2"];
-    let message = server.run_with(&update).fails(2);
-    assert!(message.contains("Update 2 tasks of queue q (1 running left out): add --yes"), "{message}");
+    server.run_with(&update).fails_with(2, &["Update 2 tasks of queue q (1 running left out): add --yes"]);
     let ran = server.run_with(&[&update[..], &["--yes"]].concat());
     assert!(ran.stderr.contains("left out: 1 is running: wait for the end"), "{ran:?}");
     assert_eq!(ran.ok(), "1 updated, 1 unchanged, 1 running left out\n");
     let again = server.run_with(&[&update[..], &["--yes", "-o", "json"]].concat());
     let summary: Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(summary, json!({"updated": 0, "unchanged": 2, "running_left_out": 1}));
-    let message = again.fails(1);
-    assert!(message.contains("nothing was changed: 2 have these values already; 1 is running: "), "{message}");
+    again.fails_with(1, &["nothing was changed: 2 have these values already; 1 is running: "]);
 }
 
 #[test]
@@ -70,13 +68,13 @@ fn tasks_are_also_selected_by_status_and_a_failure_says_why_nothing_was_changed(
     assert_eq!(server.run_with(&update).ok(), "1 updated\n");
     assert_eq!((server.count("priority == 1"), server.count("priority == 2")), (1, 1));
     server.claim("default", 1);
-    let message = server.run("task update --status running --priority 3").fails(1);
-    assert!(message.contains("nothing was changed: 1 is running: wait for the end"), "{message}");
+    server
+        .run("task update --status running --priority 3")
+        .fails_with(1, &["nothing was changed: 1 is running: wait for the end"]);
     let ran = server.run("task update --status failed --priority 3");
     assert!(ran.stderr.contains("note: no task of queue q matches"), "{ran:?}");
     assert_eq!(ran.ok(), "0 updated\n");
-    let message = server.run("task update t_aaaaaaaaaaaa --status failed --priority 3").fails(2);
-    assert!(message.contains("cannot be used with"), "{message}");
+    server.run("task update t_aaaaaaaaaaaa --status failed --priority 3").fails_with(2, &["cannot be used with"]);
 }
 
 #[test]
@@ -87,8 +85,7 @@ fn a_refusal_for_one_of_many_named_tasks_is_reported_and_a_failure() {
     server.claim("default", 1);
     let ran = server.run("task update t_aaaaaaaaaaaa t_bbbbbbbbbbbb --priority 5");
     assert_eq!(ran.stdout, "1 updated, 1 refused\n");
-    let message = ran.fails(1);
-    assert!(message.contains("t_bbbbbbbbbbbb") && message.contains("task_running"), "{message}");
+    ran.fails_with(1, &["t_bbbbbbbbbbbb", "task_running"]);
 }
 
 /// The args of a task, or another field.
@@ -116,45 +113,6 @@ fn a_member_is_set_or_removed_and_all_others_are_kept() {
     server.run("task update t_aaaaaaaaaaaa --args {\"x\":null} --metadata {}").ok();
     assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), json!({"x": null}));
     assert_eq!(field(&server, "t_aaaaaaaaaaaa", "metadata"), json!({}));
-}
-
-#[test]
-fn every_selected_task_keeps_its_own_members() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"seed": 1, "model": {"act": "relu"}}"#]);
-    server.submit("t_bbbbbbbbbbbb", &["--args", r#"{"seed": 2}"#]);
-    let update = "task update --filter args.seed>0 --arg model.layers=4 --meta fixed=true --yes";
-    assert_eq!(server.run(update).ok(), "2 updated\n");
-    let both = [
-        ("t_aaaaaaaaaaaa", json!({"seed": 1, "model": {"act": "relu", "layers": 4}})),
-        ("t_bbbbbbbbbbbb", json!({"seed": 2, "model": {"layers": 4}})),
-    ];
-    for (id, args) in both {
-        assert_eq!(
-            (field(&server, id, "args"), field(&server, id, "metadata")),
-            (args, json!({"fixed": true})),
-            "{id}"
-        );
-    }
-    let ran = server.run("task update t_aaaaaaaaaaaa t_bbbbbbbbbbbb --unset-arg model");
-    assert_eq!(ran.ok(), "2 updated\n");
-    assert_eq!(server.count("missing(args.model)"), 2);
-}
-
-#[test]
-fn what_cannot_be_merged_is_refused_and_nothing_is_changed() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"k": 1}"#]);
-    let cases = [
-        ("--meta k=null", "--unset-meta k removes the member, and --metadata JSON"),
-        ("--args {} --unset-arg a", "--args replaces everything"),
-        ("--metadata {} --meta a=1", "--metadata replaces everything"),
-    ];
-    for (flags, expected) in cases {
-        let message = server.run(&format!("task update t_aaaaaaaaaaaa {flags}")).fails(2);
-        assert!(message.contains(expected), "{flags}: {message}");
-    }
-    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), json!({"k": 1}));
 }
 
 #[test]

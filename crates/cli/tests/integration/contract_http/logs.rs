@@ -83,15 +83,6 @@ fn a_late_reader_gets_the_number_of_lost_lines() {
     assert!(!told.is_empty() && (20_001..20_030).contains(&all), "{told:?} and {} others", kept.len());
 }
 
-#[test]
-fn lines_as_json_are_one_object_each() {
-    let mut server = Server::with_arguments(&["--log-level", "info", "--log-requests", "--log-format", "json"]);
-    server.create_queue("q");
-    assert_eq!(server.terminate().code(), Some(0));
-    let log = server.stderr();
-    assert_eq!(answered(&log).len(), 1, "{log}");
-}
-
 /// A claim that waits for so many seconds.
 fn waiting_claim(seconds: u32) -> Request {
     let body = json!({"route": "default", "run_id": run_id(1)});
@@ -152,7 +143,7 @@ fn a_server_logs_no_ordinary_request_unless_that_is_wanted() {
     }
     let mut arguments = serving("unused.db");
     arguments.extend(["--log-level", "info"]);
-    assert_eq!(run(&arguments, &[("TASKQUEUE_LOG_REQUESTS", "perhaps")]).code, Some(2));
+    run(&arguments, &[("TASKQUEUE_LOG_REQUESTS", "perhaps")]).fails(2);
 }
 
 #[test]

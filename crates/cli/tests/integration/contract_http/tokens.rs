@@ -53,12 +53,11 @@ impl Tokens {
     fn create(&self, name: &str, flags: &str) -> String {
         let (path, mut arguments) = (self.argument(), vec!["token", "create", name]);
         arguments.extend(flags.split(' ').chain(["--append", &path]));
-        let exit = run(&arguments, &[]);
-        assert_eq!(exit.code, Some(0), "{exit:?}");
-        let [token] = &exit.stdout[..] else { panic!("one line: {exit:?}") };
+        let ran = run(&arguments, &[]);
+        let token = ran.stdout.trim_end().to_owned();
         assert!(token.starts_with("tq_") && token.len() == 46, "{token}");
-        assert!(!exit.stderr.contains(token.as_str()), "{exit:?}");
-        token.clone()
+        assert!(!ran.fails(0).contains(&token));
+        token
     }
 
     /// A start would wait until nobody has changed the file for a second.
@@ -275,11 +274,11 @@ fn a_worker_needs_the_scope_work_and_no_other() {
     let url = format!("http://{}", server.address);
     (1..=4).for_each(|n| drop(server.create(n, json!({}))));
     let script = "echo '{\"step\": 1}' > $TASKQUEUE_PROGRESS_FILE; echo printed";
-    let worked = run(
+    run(
         &["loop", "--jobs", "2", "--max-tasks", "4", "--", "sh", "-c", script],
         &environment(&url, &worker, home.path()),
-    );
-    assert_eq!(worked.code, Some(0), "{worked:?}");
+    )
+    .ok();
     for n in 1..=4 {
         let task = server.task(n);
         assert_eq!((&task["status"], &task["progress"]), (&json!("succeeded"), &json!({"step": 1})), "{task}");
@@ -287,9 +286,7 @@ fn a_worker_needs_the_scope_work_and_no_other() {
     }
 
     let refused = run(&["loop", "--max-tasks", "1", "--", "true"], &environment(&url, &reader, home.path()));
-    assert_eq!(refused.code, Some(1), "{refused:?}");
-    let expected = "the token does not have the scope work (forbidden); ask whoever runs";
-    assert!(refused.stderr.contains(expected), "{refused:?}");
+    refused.fails_with(1, &["the token does not have the scope work (forbidden); ask whoever runs"]);
 }
 
 #[test]
@@ -299,12 +296,10 @@ fn the_command_line_says_what_its_token_lacks() {
     let server = tokens.serve(&["--queue", "q", "--queue", "other"]);
     let url = format!("http://{}", server.address);
     let called = |arguments: &[&str]| run(arguments, &environment(&url, &submitter, home.path()));
-    assert_eq!(called(&["task", "submit", "--arg", "seed=1"]).code, Some(0));
-    let listed = called(&["task", "list"]);
-    assert_eq!(listed.code, Some(1));
-    assert!(listed.stderr.contains("the token does not have the scope read (forbidden)"), "{listed:?}");
+    called(&["task", "submit", "--arg", "seed=1"]).ok();
+    called(&["task", "list"]).fails_with(1, &["the token does not have the scope read (forbidden)"]);
     let elsewhere = called(&["task", "submit", "--queue", "other", "--arg", "seed=1"]);
-    assert!(elsewhere.stderr.contains("the token is not for the queue other (forbidden)"), "{elsewhere:?}");
+    elsewhere.fails_with(1, &["the token is not for the queue other (forbidden)"]);
 }
 
 #[test]
@@ -312,7 +307,7 @@ fn tokens_are_made_and_checked_without_a_server() {
     let tokens = Tokens::new();
     let path = tokens.argument();
     let made = run(&["token", "create", "ci", "--scope", "read,submit", "--queue", "exp-*", "--output", "json"], &[]);
-    let made: Value = serde_json::from_str(&made.stdout.concat()).unwrap();
+    let made = made.json();
     assert_eq!(
         (&made["name"], &made["scopes"], &made["queues"]),
         (&json!("ci"), &json!(["read", "submit"]), &json!(["exp-*"]))
@@ -324,18 +319,16 @@ fn tokens_are_made_and_checked_without_a_server() {
 
     tokens.create("forever", "--scope work");
     tokens.create("soon", "--scope admin --expires-in 90d");
-    let checked = run(&["token", "check", &path], &[]);
-    assert_eq!((checked.code, checked.stdout.len()), (Some(0), 4), "{checked:?}");
-    assert!(checked.stdout[1].contains("read,submit") && checked.stdout[2].contains("never"), "{checked:?}");
-    assert!(checked.stdout[3].contains("in 90d") || checked.stdout[3].contains("in 89d"), "{checked:?}");
+    let checked = run(&["token", "check", &path], &[]).ok();
+    let checked: Vec<&str> = checked.lines().collect();
+    assert!(checked[1].contains("read,submit") && checked[2].contains("never"), "{checked:?}");
+    assert!(checked[3].contains("in 90d") || checked[3].contains("in 89d"), "{checked:?}");
+    assert_eq!(checked.len(), 4, "{checked:?}");
 
     let again = run(&["token", "create", "forever", "--scope", "read", "--append", &path], &[]);
-    assert_eq!((again.code, again.stdout.len()), (Some(1), 0), "{again:?}");
-    assert!(again.stderr.contains("the name forever is already in line"), "{again:?}");
+    again.refuses_with(1, &["the name forever is already in line"]);
     tokens.write("[[token]]\nname = 7\n");
-    let broken = run(&["token", "check", &path], &[]);
-    assert_eq!((broken.code, broken.stdout.len()), (Some(1), 0), "{broken:?}");
-    assert!(broken.stderr.contains("line 2: "), "{broken:?}");
+    run(&["token", "check", &path], &[]).refuses_with(1, &["line 2: "]);
     for arguments in [
         &["token", "create", "a"][..],
         &["token", "create", "a b", "--scope", "read"],
@@ -344,6 +337,6 @@ fn tokens_are_made_and_checked_without_a_server() {
         &["token", "create", "a", "--scope", "read", "--expires-at", "2020-01-01T00:00:00Z"],
         &["token", "create", "a", "--scope", "read", "--expires-in", "0s"],
     ] {
-        assert_eq!(run(arguments, &[]).code, Some(2), "{arguments:?}");
+        run(arguments, &[]).fails(2);
     }
 }

@@ -111,8 +111,6 @@ fn other_formats_and_endless_lists_are_refused() {
         (&["--all"], "--all"),
     ];
     for (flags, expected) in cases {
-        let exit = run(&[&["task", "list", "--watch"], flags].concat(), &[]);
-        assert_eq!(exit.code, Some(2), "{flags:?}");
-        assert!(exit.stderr.contains(expected), "{flags:?}: {}", exit.stderr);
+        run(&[&["task", "list", "--watch"], flags].concat(), &[]).fails_with(2, &[expected]);
     }
 }

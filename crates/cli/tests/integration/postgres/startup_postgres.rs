@@ -38,9 +38,10 @@ fn command_line(server: &Server) -> String {
 #[track_caller]
 fn assert_password_hidden(arguments: &[&str], environment: &[(&str, &str)], code: i32) {
     let arguments: Vec<&str> = arguments.iter().copied().chain(["--log-level", "trace"]).collect();
-    let exit = run(&arguments, environment);
-    assert_eq!((exit.code, exit.stdout.is_empty()), (Some(code), true), "{arguments:?}: {exit:?}");
-    assert!(!exit.stderr.is_empty() && !exit.stderr.contains(PASSWORD), "{exit:?}");
+    let ran = run(&arguments, environment);
+    assert_eq!(ran.stdout, "", "{ran:?}");
+    let said = ran.fails(code);
+    assert!(!said.is_empty() && !said.contains(PASSWORD), "{said}");
 }
 
 #[test]
@@ -277,10 +278,10 @@ fn a_server_waits_for_a_database_that_comes_later_and_says_so() {
 #[test]
 fn a_server_that_waits_in_vain_ends_and_one_that_is_told_to_stop_does_so() {
     let url = format!("postgres://me@{}/work", free_address());
-    let exit = run(&[&serving(&url)[..], &["--database-wait", "1s"]].concat(), &[]);
-    assert_eq!((exit.code, exit.stdout.len()), (Some(1), 0), "{exit:?}");
-    assert!(exit.stderr.contains("waiting for it for up to 1 s"), "{exit:?}");
-    assert!(exit.stderr.lines().last().unwrap().starts_with("error: cannot reach PostgreSQL"), "{exit:?}");
+    let ended = run(&[&serving(&url)[..], &["--database-wait", "1s"]].concat(), &[]);
+    assert_eq!(ended.stdout, "", "{ended:?}");
+    let said = ended.fails_with(1, &["waiting for it for up to 1 s"]);
+    assert!(said.lines().last().unwrap().starts_with("error: cannot reach PostgreSQL"), "{said}");
 
     // The shell waits until the server listens, and stops it.
     let address = free_address();
@@ -288,9 +289,7 @@ fn a_server_that_waits_in_vain_ends_and_one_that_is_told_to_stop_does_so() {
                   until bash -c \"exec 3<>/dev/tcp/$ADDRESS\" 2>/dev/null; do sleep 0.05; done; kill $server; wait $server";
     let script = script.replace("$ADDRESS", &address.replace(':', "/"));
     let arguments = ["serve", "--listen", &address, "--database", &url];
-    let exit = run_inside(&["bash", "-c", &script, "bash"], &arguments);
-    assert_eq!(exit.code, Some(0), "{exit:?}");
-    assert!(exit.stderr.contains("received SIGTERM"), "{exit:?}");
+    run_inside(&["bash", "-c", &script, "bash"], &arguments).fails_with(0, &["received SIGTERM"]);
 }
 
 #[test]

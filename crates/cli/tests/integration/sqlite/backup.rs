@@ -18,7 +18,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn backup(database: &Path, to: &Path, more: &[&str]) -> Exit {
+fn backup(database: &Path, to: &Path, more: &[&str]) -> Ran {
     run(&[&["backup", "--database", text(database), "--to", text(to)], more].concat(), &[])
 }
 
@@ -58,8 +58,7 @@ fn create_large(server: &Server, first: usize, count: usize) {
 
 #[track_caller]
 pub(crate) fn assert_sound(database: &Path) {
-    let exit = run(&["check", "--database", text(database)], &[]);
-    assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
+    run(&["check", "--database", text(database)], &[]).ok_quietly();
 }
 
 /// What a server on this file has.
@@ -72,9 +71,7 @@ fn ids_in(database: &Path) -> Vec<usize> {
 
 #[track_caller]
 fn assert_refuses(database: &Path, to: &Path, more: &[&str], why: &str) {
-    let exit = backup(database, to, more);
-    assert_eq!((exit.code, exit.stdout.len(), exit.stderr.lines().count()), (Some(1), 0, 1), "{exit:?}");
-    assert!(exit.stderr.contains(why), "{why:?} is not in {exit:?}");
+    backup(database, to, more).refuses_with(1, &[why]);
 }
 
 #[test]
@@ -97,9 +94,9 @@ fn a_backup_under_load_holds_everything_that_was_acknowledged_before_it() {
     meanwhile(&[&write, &write], || {
         eventually("some are written", || acknowledged.lock().unwrap().len() > 20);
         before = acknowledged.lock().unwrap().clone();
-        let exit = backup(&database, &to, &["--rate", "2", "--output", "json"]);
-        assert_eq!((exit.code, exit.stderr.as_str(), exit.stdout.len()), (Some(0), "", 1), "{exit:?}");
-        let told: Value = serde_json::from_str(&exit.stdout[0]).unwrap();
+        let told = backup(&database, &to, &["--rate", "2", "--output", "json"]).ok_quietly();
+        assert_eq!(told.lines().count(), 1, "{told}");
+        let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!(told["bytes"], size(&to), "{told}");
         assert!(told["seconds"].as_f64().unwrap() > 1.0 && told["tasks"].as_u64().unwrap() >= 80, "{told}");
     });
@@ -119,7 +116,7 @@ fn a_backup_that_is_killed_harms_nothing_and_the_next_one_cleans_up() {
     let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.file(), folder.path().join("copy.db"));
     create_large(&server, 0, 60);
-    assert_eq!(backup(&database, &to, &[]).code, Some(0));
+    backup(&database, &to, &[]).ok();
     let earlier = fs::read(&to).unwrap();
     for (round, bytes) in [1, 1 << 20, 2 << 20].into_iter().enumerate() {
         server.create(100 + round, json!({}));
@@ -133,7 +130,7 @@ fn a_backup_that_is_killed_harms_nothing_and_the_next_one_cleans_up() {
     }
     assert_sound(&database);
     let other = folder.path().join("other.db");
-    assert_eq!(backup(&database, &other, &[]).code, Some(0));
+    backup(&database, &other, &[]).ok();
     assert_eq!(names(folder.path()), ["copy.db", "other.db"], "what was left is gone");
     assert_eq!(ids_in(&other), server.ids(BY_ID));
     assert_eq!(ids_in(&to), (0..60).collect::<Vec<_>>());
@@ -190,8 +187,7 @@ fn a_stopped_and_a_killed_server_are_backed_up_and_their_files_stay_as_they_are(
         };
         let before = read();
         let to = folder.path().join(format!("{signal}.db"));
-        let exit = backup(&database, &to, &[]);
-        assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
+        backup(&database, &to, &[]).ok_quietly();
         assert!(read() == before, "SIG{signal}");
         assert_eq!(ids_in(&to), (1..=n).collect::<Vec<_>>(), "SIG{signal}");
         server.start_again();
@@ -217,8 +213,7 @@ fn a_database_on_a_read_only_mount_is_backed_up_and_checked() {
             vec!["check", "--database", text(&database)],
             vec!["backup", "--database", text(&database), "--to", text(&to)],
         ] {
-            let exit = run_inside(&wrapper, &arguments);
-            assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "SIG{signal} {arguments:?}: {exit:?}");
+            run_inside(&wrapper, &arguments).ok_quietly();
         }
         assert_eq!(ids_in(&to), (1..=n).collect::<Vec<_>>(), "SIG{signal}");
         server.start_again();
@@ -232,9 +227,8 @@ fn a_full_disk_is_told_and_nothing_is_left() {
     create_large(&server, 0, 30);
     // A file cannot become larger than 512 KiB.
     let limit = ["sh", "-c", "trap '' XFSZ; ulimit -f 1024; exec \"$@\"", "sh"];
-    let exit = run_inside(&limit, &["backup", "--database", text(&database), "--to", text(&to)]);
-    assert_eq!((exit.code, exit.stdout.len(), exit.stderr.lines().count()), (Some(1), 0, 1), "{exit:?}");
-    assert!(exit.stderr.contains("cannot write") && exit.stderr.contains("copy.db"), "{exit:?}");
+    let full = run_inside(&limit, &["backup", "--database", text(&database), "--to", text(&to)]);
+    full.refuses_with(1, &["cannot write", "copy.db"]);
     assert_eq!(names(folder.path()), Vec::<String>::new());
     assert_sound(&database);
     server.create(100, json!({}));
@@ -244,18 +238,12 @@ fn a_full_disk_is_told_and_nothing_is_left() {
 fn an_earlier_backup_is_replaced_only_if_that_is_wanted() {
     let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.file(), folder.path().join("copy.db"));
-    assert_eq!(backup(&database, &to, &[]).code, Some(0));
+    backup(&database, &to, &[]).ok();
     server.create(1, json!({}));
     assert_refuses(&database, &to, &[], "exists");
     assert_eq!(ids_in(&to), [] as [usize; 0]);
-    let exit = backup(&database, &to, &["--replace"]);
-    assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
-    assert!(
-        exit.stdout[0].starts_with("backed up ")
-            && exit.stdout[0].contains("(1 task, ")
-            && exit.stdout[0].contains(" KiB)"),
-        "{exit:?}"
-    );
+    let told = backup(&database, &to, &["--replace"]).ok_quietly();
+    assert!(told.starts_with("backed up ") && told.contains("(1 task, ") && told.contains(" KiB)"), "{told}");
     assert_eq!(ids_in(&to), [1]);
 }
 
@@ -303,8 +291,7 @@ fn a_source_that_is_no_database_of_ours_is_refused() {
 
 #[test]
 fn postgresql_has_its_own_tools() {
-    let exit = run(&["backup", "--database", "postgres://u:secret@localhost/d", "--to", "x.db"], &[]);
-    assert_eq!((exit.code, exit.stdout.len()), (Some(2), 0), "{exit:?}");
-    assert!(exit.stderr.contains("pg_dump") && exit.stderr.contains("docs/backup.md"), "{exit:?}");
-    assert!(!exit.stderr.contains("secret"), "{exit:?}");
+    let ran = run(&["backup", "--database", "postgres://u:secret@localhost/d", "--to", "x.db"], &[]);
+    let refusal = ran.refuses_with(2, &["pg_dump", "docs/backup.md"]);
+    assert!(!refusal.contains("secret"), "{refusal}");
 }

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use super::backup::{names, text};
 use super::certificates::PairFiles;
 use super::files::mode;
+use super::restore::assert_restored;
 use super::support::*;
 
 const TOKEN: &str = "the-token-that-nobody-may-see";
@@ -55,7 +56,7 @@ impl Places {
 }
 
 /// Runs a command, of which nothing may show the token.
-fn run_hushed(arguments: &[&str], flags: &[String]) -> Exit {
+fn run_hushed(arguments: &[&str], flags: &[String]) -> Ran {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let exit = run(&[arguments, &flags[..]].concat(), &[]);
     let shown = format!("{exit:?}");
@@ -79,14 +80,13 @@ impl Installation {
         let tokens = places.path("tokens.toml");
         let made =
             run(&["token", "create", "reader", "--scope", "read", "--append", text(&tokens), "-o", "quiet"], &[]);
-        assert_eq!(made.code, Some(0), "{made:?}");
         // Old enough to be taken at once.
         fs::File::options().write(true).open(&tokens).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
         let (server, pin) = serve(&places);
-        Self { places, server, pin, reader: made.stdout[0].clone() }
+        Self { places, server, pin, reader: made.ok().trim_end().to_owned() }
     }
 
-    fn back_up(&self, to: &Path, more: &[&str]) -> Exit {
+    fn back_up(&self, to: &Path, more: &[&str]) -> Ran {
         run_hushed(&[&["backup", "--with-secrets", "--to", text(to)], more].concat(), &self.places.flags())
     }
 
@@ -94,8 +94,8 @@ impl Installation {
     fn backed_up(&self) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("backup");
-        let exit = self.back_up(&to, &[]);
-        assert_eq!((exit.code, exit.stderr.as_str(), exit.stdout.len()), (Some(0), "", 1), "{exit:?}");
+        let told = self.back_up(&to, &[]).ok_quietly();
+        assert_eq!(told.lines().count(), 1, "{told}");
         (folder, to)
     }
 }
@@ -112,7 +112,7 @@ fn serve(places: &Places) -> (Server, String) {
     (server, pin)
 }
 
-fn restore(from: &Path, to: &Places, more: &[&str]) -> Exit {
+fn restore(from: &Path, to: &Places, more: &[&str]) -> Ran {
     run_hushed(&[&["restore", "--from", text(from)], more].concat(), &to.flags())
 }
 
@@ -120,9 +120,7 @@ fn restore(from: &Path, to: &Places, more: &[&str]) -> Exit {
 fn tasks_seen(server: &Server, pin: &str, token: &str) -> Vec<String> {
     let url = format!("https://{}", server.address);
     let list = ["task", "list", "--queue", "q", "--output", "quiet", "--url", &url, "--tls-pin", pin];
-    let exit = run(&list, &[("TASKQUEUE_TOKEN", token)]);
-    assert_eq!(exit.code, Some(0), "{exit:?}");
-    exit.stdout
+    run(&list, &[("TASKQUEUE_TOKEN", token)]).ok().lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -133,19 +131,13 @@ fn an_installation_moves_with_its_key_and_tokens_and_its_clients_notice_nothing(
     assert_eq!(names(&backup), FILES);
     assert_eq!(mode(&backup), 0o700);
     assert!(FILES.iter().all(|name| mode(&backup.join(name)) == 0o600));
-    let checked = run_hushed(&["check", text(&backup)], &[]);
-    assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""), "{checked:?}");
-    let sound = &checked.stdout[0];
-    assert!(
-        sound.starts_with("sound: 1 queue, 1 task, ") && sound.ends_with("5 files as the manifest says"),
-        "{sound}"
-    );
+    let sound = run_hushed(&["check", text(&backup)], &[]).ok_quietly();
+    let (begin, end) = ("sound: 1 queue, 1 task, ", "5 files as the manifest says\n");
+    assert!(sound.starts_with(begin) && sound.ends_with(end), "{sound}");
 
     old.server.terminate();
     let new = Places::new();
-    let exit = restore(&backup, &new, &[]);
-    assert_eq!((exit.code, exit.stderr.as_str(), exit.stdout.len()), (Some(0), "", 1), "{exit:?}");
-    assert!(exit.stdout[0].starts_with("restored "), "{exit:?}");
+    assert_restored(restore(&backup, &new, &[]));
     let [key, certificate] = ["q.db.tls/key.pem", "q.db.tls/cert.pem"].map(|name| new.path(name));
     let modes =
         [&new.path("q.db"), &key, &new.path("token"), &new.path("tokens.toml"), &certificate].map(|file| mode(file));
@@ -167,10 +159,10 @@ fn check_says_which_secrets_of_a_backup_others_can_read() {
         fs::set_permissions(backup.join(name), fs::Permissions::from_mode(mode)).unwrap();
     }
     let checked = run_hushed(&["check", text(&backup)], &[]);
-    assert_eq!((checked.code, checked.stdout.len(), checked.stderr.lines().count()), (Some(0), 1, 1), "{checked:?}");
+    assert_eq!((checked.stdout.lines().count(), checked.stderr.lines().count()), (1, 1), "{checked:?}");
     let token = backup.join("token");
     let expected = format!("can read {0} (mode 0640); run: chmod go= {0}", text(&token));
-    assert!(checked.stderr.starts_with("warning: ") && checked.stderr.contains(&expected), "{checked:?}");
+    checked.fails_with(0, &["warning: ", &expected]);
 }
 
 #[test]
@@ -178,11 +170,8 @@ fn what_is_copied_and_what_is_not_there_is_said() {
     let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.argument(), folder.path().join("backup"));
     let arguments = ["backup", "--with-secrets", "--database", &database, "--to", text(&to)];
-    let exit = run(&arguments, &[]);
-    assert_eq!(exit.code, Some(0), "{exit:?}");
-    for part in [": taskqueue.db; not there: ", "a TLS key (", "a token (", "a tokens file ("] {
-        assert!(exit.stdout[0].contains(part), "{part} is not in {exit:?}");
-    }
+    let parts = [": taskqueue.db; not there: ", "a TLS key (", "a token (", "a tokens file ("];
+    run(&arguments, &[]).ok_with(&parts);
     assert_eq!(names(&to), ["manifest.json", "taskqueue.db"]);
     assert_refuses(&arguments, &[]);
 
@@ -193,10 +182,9 @@ fn what_is_copied_and_what_is_not_there_is_said() {
         ("TASKQUEUE_TLS_CERT", text(&pair.certificate)),
         ("TASKQUEUE_TLS_KEY", text(&pair.key)),
     ];
-    let exit = run(&[&arguments[..], &["--replace", "--output", "json"]].concat(), &environment);
-    assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
-    assert!(!exit.stdout[0].contains(TOKEN), "{exit:?}");
-    let told: Value = serde_json::from_str(&exit.stdout[0]).unwrap();
+    let told = run(&[&arguments[..], &["--replace", "--output", "json"]].concat(), &environment).ok_quietly();
+    assert!(!told.contains(TOKEN), "{told}");
+    let told: Value = serde_json::from_str(&told).unwrap();
     let files: Vec<&str> =
         told["files"].as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
     assert_eq!(files, ["taskqueue.db", "tls-cert.pem", "tls-key.pem", "token"]);
@@ -241,14 +229,12 @@ fn a_damaged_or_missing_file_is_found_by_check_and_nothing_is_restored() {
                 None => fs::remove_file(&path).unwrap(),
             }
             let checked = run_hushed(&["check", text(&backup)], &[]);
-            assert_eq!((checked.code, checked.stdout.len()), (Some(1), 1), "{name}: {checked:?}");
-            let line = &checked.stdout[0];
+            let line = &checked.stdout;
             assert!(line.starts_with(&format!("manifest: {name} ")) && line.contains(why), "{line}");
-            assert!(checked.stderr.contains("1 problem in the backup"), "{checked:?}");
+            assert_eq!(line.lines().count(), 1, "{line}");
+            checked.fails_with(1, &["1 problem in the backup"]);
             let new = Places::new();
-            let refused = restore(&backup, &new, &[]);
-            assert_eq!(refused.code, Some(1), "{refused:?}");
-            assert!(refused.stderr.contains("nothing was changed") && refused.stderr.contains(why), "{refused:?}");
+            restore(&backup, &new, &[]).fails_with(1, &["nothing was changed", why]);
             assert!(new.contents().is_empty());
         }
         whole.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
@@ -279,9 +265,7 @@ fn a_restore_over_what_exists_is_refused_and_changes_nothing() {
         fs::create_dir_all(new.path(name).parent().unwrap()).unwrap();
         fs::write(new.path(name), "somebody else's").unwrap();
         let before = new.contents();
-        let exit = restore(&backup, &new, more);
-        assert_eq!((exit.code, exit.stdout.len(), exit.stderr.lines().count()), (Some(1), 0, 1), "{exit:?}");
-        assert!(exit.stderr.contains(why), "{why:?} is not in {exit:?}");
+        restore(&backup, &new, more).refuses_with(1, &[why]);
         assert_eq!(new.contents(), before, "{name}");
         assert_eq!(new.path("q.db.tls").exists(), name.starts_with("q.db.tls"), "{name}");
     }
@@ -303,9 +287,8 @@ fn a_restore_that_is_killed_is_run_again_and_finds_its_own_secrets() {
     let killed = run_inside(&limit, &arguments);
     assert_eq!(killed.code, None, "{killed:?}");
     assert!(new.path("token").exists() && !new.path("q.db").exists());
-    let exit = restore(&backup, &new, &[]);
-    assert_eq!((exit.code, exit.stdout.len()), (Some(0), 1), "{exit:?}");
-    assert_eq!(exit.stderr.matches("is already there").count(), 4, "{exit:?}");
+    let said = restore(&backup, &new, &[]).fails(0);
+    assert_eq!(said.matches("is already there").count(), 4, "{said}");
     let (server, pin) = serve(&new);
     assert_eq!(pin, installation.pin);
     assert_eq!(tasks_seen(&server, &pin, TOKEN).len(), 20);
@@ -328,9 +311,8 @@ fn a_backup_that_is_killed_leaves_no_folder_of_that_name_and_the_next_one_cleans
     killed.kill().unwrap();
     killed.wait().unwrap();
     assert_eq!(names(folder.path()), ["backup.taskqueue-partial"]);
-    let exit = installation.back_up(&to, &[]);
-    assert_eq!((exit.code, exit.stderr.lines().count()), (Some(0), 1), "{exit:?}");
-    assert!(exit.stderr.contains(&format!("removed {}", text(&partial))), "{exit:?}");
+    let said = installation.back_up(&to, &[]).fails_with(0, &[&format!("removed {}", text(&partial))]);
+    assert_eq!(said.lines().count(), 1, "{said}");
     assert_eq!((names(folder.path()), names(&to)), (vec!["backup".to_owned()], FILES.map(str::to_owned).to_vec()));
 }
 
@@ -343,15 +325,12 @@ fn every_secret_of_a_backup_needs_a_place() {
     let arguments = ["restore", "--from", text(&backup), "--database", text(&database)];
     let cases: [(&[&str], &str); 2] = [(&[], "--token-file"), (&["--token-file", text(&token)], "--tokens")];
     for (more, flag) in cases {
-        let exit = run(&[&arguments[..], more].concat(), &[]);
-        assert_eq!(exit.code, Some(2), "{exit:?}");
-        assert!(exit.stderr.contains(flag), "{flag}: {exit:?}");
+        run(&[&arguments[..], more].concat(), &[]).fails_with(2, &[flag]);
     }
     assert!(new.contents().is_empty());
     // The database alone.
     let file = backup.join("taskqueue.db");
-    let exit = run(&["restore", "--from", text(&file), "--database", text(&database)], &[]);
-    assert_eq!(exit.code, Some(0), "{exit:?}");
+    run(&["restore", "--from", text(&file), "--database", text(&database)], &[]).ok();
 }
 
 #[test]
@@ -362,20 +341,15 @@ fn of_an_installation_with_postgresql_the_secrets_alone_are_copied() {
         (folder.path().join("backup"), format!("--tls-self-signed={}", text(&key_folder.path().join("tls"))));
     let backup = ["backup", "--with-secrets", "--database", URL, "--to", text(&to)];
     assert!(assert_refuses(&backup, &[]).contains("nothing to back up"));
-    let exit = run(&backup, &[("TASKQUEUE_TOKEN", TOKEN)]);
-    assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
-    assert!(
-        exit.stdout[0].contains(": token; not there: the database (") && exit.stdout[0].contains("pg_dump"),
-        "{exit:?}"
-    );
-    assert!(!format!("{exit:?}").contains("hush"), "{exit:?}");
+    let told = run(&backup, &[("TASKQUEUE_TOKEN", TOKEN)]).ok_quietly();
+    assert!(told.contains(": token; not there: the database (") && told.contains("pg_dump"), "{told}");
+    assert!(!told.contains("hush"), "{told}");
     assert_eq!(names(&to), ["manifest.json", "token"]);
-    assert_eq!(run(&["check", text(&to)], &[]).stdout, ["sound: 1 file as the manifest says; no database"]);
+    assert_eq!(run(&["check", text(&to)], &[]).ok(), "sound: 1 file as the manifest says; no database\n");
     let place = folder.path().join("token");
     let restore = ["restore", "--from", text(&to), "--token-file", text(&place), &key, "--database"];
-    assert_eq!(run(&[&restore[..], &["q.db"]].concat(), &[]).code, Some(2));
-    let exit = run(&[&restore[..], &[URL]].concat(), &[]);
-    assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
+    run(&[&restore[..], &["q.db"]].concat(), &[]).fails(2);
+    run(&[&restore[..], &[URL]].concat(), &[]).ok_quietly();
     assert_eq!((fs::read_to_string(&place).unwrap(), mode(&place)), (format!("{TOKEN}\n"), 0o600));
     assert!(!key_folder.path().join("tls").exists(), "there was no key in the backup");
 }
@@ -384,17 +358,13 @@ fn of_an_installation_with_postgresql_the_secrets_alone_are_copied() {
 fn a_backup_is_checked_without_a_database_besides() {
     let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.argument(), folder.path().join("backup"));
-    let exit = run(&["backup", "--with-secrets", "--database", &database, "--to", text(&to)], &[]);
-    assert_eq!(exit.code, Some(0), "{exit:?}");
+    run(&["backup", "--with-secrets", "--database", &database, "--to", text(&to)], &[]).ok();
     let cases = [["--database", "taskqueue.db"], ["--database", database.as_str()], ["--database-schema", "s"]];
     for flags in cases {
-        let exit = run(&[&["check", text(&to)], &flags[..]].concat(), &[]);
-        assert_eq!(exit.code, Some(2), "{exit:?}");
-        assert!(exit.stderr.contains(flags[0]), "{exit:?}");
+        run(&[&["check", text(&to)], &flags[..]].concat(), &[]).fails_with(2, &[flags[0]]);
     }
     let variables = [("TASKQUEUE_DATABASE", "elsewhere.db"), ("TASKQUEUE_DATABASE_SCHEMA", "s")];
-    let exit = run(&["check", text(&to)], &variables);
-    assert_eq!(exit.code, Some(0), "what is set for the server does not matter: {exit:?}");
+    run(&["check", text(&to)], &variables).ok();
 }
 
 #[test]
@@ -402,8 +372,8 @@ fn a_tokens_file_is_made_for_everybody_whatever_the_umask() {
     let folder = tempfile::tempdir().unwrap();
     let tokens = folder.path().join("tokens.toml");
     let umask = ["sh", "-c", "umask 077; exec \"$@\"", "sh"];
-    let exit = run_inside(&umask, &["token", "create", "a", "--scope", "read", "--append", text(&tokens)]);
-    assert_eq!((exit.code, mode(&tokens)), (Some(0), 0o644), "{exit:?}");
+    run_inside(&umask, &["token", "create", "a", "--scope", "read", "--append", text(&tokens)]).ok();
+    assert_eq!(mode(&tokens), 0o644);
 }
 
 #[test]
@@ -413,21 +383,14 @@ fn a_backup_in_a_file_is_of_the_database_alone() {
     let backup = ["backup", "--database", &database, "--to", text(&to)];
     let cases: [&[&str]; 3] = [&["--token-file", "x"], &["--tokens", "x"], &["--tls-self-signed"]];
     for flags in cases {
-        let exit = run(&[&backup[..], flags].concat(), &[]);
-        assert_eq!(exit.code, Some(2), "{exit:?}");
-        assert!(exit.stderr.contains(flags[0]) && exit.stderr.contains("--with-secrets"), "{exit:?}");
+        run(&[&backup[..], flags].concat(), &[]).fails_with(2, &[flags[0], "--with-secrets"]);
     }
     let variables = [("TASKQUEUE_TOKENS", "x"), ("TASKQUEUE_TOKEN", TOKEN)];
-    let exit = run(&backup, &variables);
-    assert_eq!(
-        (exit.code, exit.stderr.as_str()),
-        (Some(0), ""),
-        "what is set for the server does not matter: {exit:?}"
-    );
+    // What is set for the server does not matter.
+    run(&backup, &variables).ok_quietly();
     let new = folder.path().join("new.db");
     let restore = ["restore", "--from", text(&to), "--database", text(&new)];
-    let exit = run(&[&restore[..], &["--token-file", "x"]].concat(), &[]);
-    assert!(exit.code == Some(2) && exit.stderr.contains("--token-file"), "{exit:?}");
-    assert_eq!(run(&restore, &variables).code, Some(0));
+    run(&[&restore[..], &["--token-file", "x"]].concat(), &[]).fails_with(2, &["--token-file"]);
+    run(&restore, &variables).ok();
     assert!(to.is_file() && new.is_file());
 }

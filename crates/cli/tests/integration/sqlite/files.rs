@@ -46,9 +46,9 @@ fn assert_stopped(server: &Server, n: usize) {
 }
 
 #[track_caller]
-fn assert_in_use(exit: &Exit) {
-    assert_eq!((exit.code, exit.stdout.len()), (Some(1), 0), "{exit:?}");
-    assert!(exit.stderr.contains("in use by another server"), "{exit:?}");
+fn assert_in_use(ran: Ran) {
+    assert_eq!(ran.stdout, "", "{ran:?}");
+    ran.fails_with(1, &["in use by another server"]);
 }
 
 #[test]
@@ -63,13 +63,13 @@ fn a_second_server_is_refused_under_every_other_name_of_the_file() {
         fs::write(&other, "").unwrap();
         let names = [file.to_str().unwrap(), other.to_str().unwrap()];
         let wrapper = [&way[..], &["sh", "-c", MOUNTED, "sh"], &names].concat();
-        assert_in_use(&run_inside(&wrapper, &serving(names[1])));
+        assert_in_use(run_inside(&wrapper, &serving(names[1])));
         fs::remove_file(&other).unwrap();
         server.create(2, json!({}));
     }
     // Neither the lock beside it nor the number of its names tells of the first server.
     fs::rename(&file, &other).unwrap();
-    assert_in_use(&run(&serving(other.to_str().unwrap()), &[]));
+    assert_in_use(run(&serving(other.to_str().unwrap()), &[]));
     fs::rename(&other, &file).unwrap();
 
     eventually("writes are taken again", || request(&mut server.connect(), "PUT", &of_task(3, "")).status < 300);

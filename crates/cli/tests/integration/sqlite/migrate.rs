@@ -10,16 +10,8 @@ use super::backup::text;
 use super::support::*;
 
 /// Runs `migrate` to its end.
-fn migrate(from: &str, to: &str) -> Exit {
+fn migrate(from: &str, to: &str) -> Ran {
     run(&["migrate", "--from", from, "--to", to], &[])
-}
-
-/// It ends with status 1, prints nothing and says why in one line; gives the line.
-#[track_caller]
-fn assert_refuses(from: &str, to: &str) -> String {
-    let exit = migrate(from, to);
-    assert_eq!((exit.code, exit.stdout.len(), exit.stderr.lines().count()), (Some(1), 0, 1), "{exit:?}");
-    exit.stderr
 }
 
 fn queues(database: &Database) -> Option<String> {
@@ -54,17 +46,15 @@ fn filled() -> Server {
 fn everything_goes_to_postgresql_and_back_and_the_active_run_goes_on() {
     let (mut server, database) = (filled(), Cluster::shared().database());
     let (file, back) = (server.database.file(), server.database.file().with_file_name("back.db"));
-    let exit = migrate(text(&file), &database.url());
-    let line = exit.stdout.first().cloned().unwrap_or_default();
-    assert!(line.starts_with("copied 1 queue, 8 tasks (2 running), 1 observation in "), "{exit:?}");
-    assert_eq!((exit.code, exit.stdout.len(), exit.stderr.as_str()), (Some(0), 1, ""), "{exit:?}");
+    let told = migrate(text(&file), &database.url()).ok_quietly();
+    assert!(told.starts_with("copied 1 queue, 8 tasks (2 running), 1 observation in "), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
     server.start_again();
     let before = server.snapshot();
     server.terminate();
     // As if the last server had been gone for a while.
     database.admin("UPDATE taskqueue.clock SET last_scan_at = last_scan_at - 60000000");
-    let exit = migrate(&database.url(), text(&back));
-    assert_eq!(exit.code, Some(0), "{exit:?}");
+    migrate(&database.url(), text(&back)).ok();
     std::fs::rename(&back, &file).unwrap();
     server.start_again();
     assert_eq!(server.snapshot(), before);
@@ -81,8 +71,7 @@ fn everything_goes_to_postgresql_and_back_and_the_active_run_goes_on() {
 #[test]
 fn a_source_that_a_server_uses_is_refused() {
     let (server, database) = (Server::alone(), Cluster::shared().database());
-    let line = assert_refuses(text(&server.database.file()), &database.url());
-    assert!(line.contains("in use") && line.contains("--from"), "{line}");
+    migrate(text(&server.database.file()), &database.url()).refuses_with(1, &["in use", "--from"]);
     assert_eq!(queues(&database), None);
     server.create(1, json!({}));
 }
@@ -90,8 +79,7 @@ fn a_source_that_a_server_uses_is_refused() {
 #[test]
 fn a_target_that_is_not_empty_is_refused() {
     let (source, target) = (filled(), filled());
-    let line = assert_refuses(text(&source.database.file()), text(&target.database.file()));
-    assert!(line.contains("not empty"), "{line}");
+    migrate(text(&source.database.file()), text(&target.database.file())).refuses_with(1, &["not empty"]);
 }
 
 #[test]
@@ -102,18 +90,16 @@ fn a_source_that_is_missing_or_no_database_of_ours_is_refused_and_no_target_is_m
     std::fs::write(&foreign, "This is a letter, not a database.\n".repeat(200)).unwrap();
     let database = Cluster::shared().database();
     for source in [text(&missing), text(&foreign), &database.url()] {
-        assert_refuses(source, text(&target));
+        migrate(source, text(&target)).refuses_with(1, &[]);
         assert!(!target.exists() && !missing.exists());
     }
-    let exit = run(&["migrate", "--from", text(&foreign), "--to", text(&target), "--from-schema", "x"], &[]);
-    assert_eq!(exit.code, Some(2), "{exit:?}");
+    run(&["migrate", "--from", text(&foreign), "--to", text(&target), "--from-schema", "x"], &[]).fails(2);
 }
 
 #[test]
 fn the_same_database_is_not_copied_to_itself() {
     let server = filled();
-    let line = assert_refuses(text(&server.database.file()), text(&server.database.file()));
-    assert!(line.contains("in use"), "{line}");
+    migrate(text(&server.database.file()), text(&server.database.file())).refuses_with(1, &["in use"]);
 }
 
 /// Kills a migration as soon as something is written to the target; then the target is empty, and the next one succeeds.
@@ -156,8 +142,6 @@ fn a_migration_killed_in_the_middle_leaves_an_empty_target_and_can_be_repeated()
             });
             assert!(matches!(queues(&database).as_deref(), None | Some("0")));
         }
-        let exit = migrate(text(&file), &target);
-        let line = exit.stdout.first().cloned().unwrap_or_default();
-        assert!(line.starts_with("copied 1 queue, 2,000 tasks (0 running), 0 observations in "), "{exit:?}");
+        migrate(text(&file), &target).ok_with(&["copied 1 queue, 2,000 tasks (0 running), 0 observations in "]);
     }
 }

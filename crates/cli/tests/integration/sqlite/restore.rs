@@ -11,25 +11,24 @@ use super::backup::{assert_sound, text};
 use super::support::*;
 
 fn backup(database: &Path, to: &Path) {
-    let exit = run(&["backup", "--database", text(database), "--to", text(to)], &[]);
-    assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""), "{exit:?}");
+    run(&["backup", "--database", text(database), "--to", text(to)], &[]).ok_quietly();
 }
 
-fn restore(from: &Path, database: &Path, more: &[&str]) -> Exit {
+fn restore(from: &Path, database: &Path, more: &[&str]) -> Ran {
     run(&[&["restore", "--from", text(from), "--database", text(database)], more].concat(), &[])
 }
 
 #[track_caller]
-fn assert_restored(exit: &Exit) {
-    assert_eq!((exit.code, exit.stderr.as_str(), exit.stdout.len()), (Some(0), "", 1), "{exit:?}");
-    assert!(exit.stdout[0].starts_with("restored "), "{exit:?}");
+pub(crate) fn assert_restored(restored: Ran) {
+    let told = restored.ok_quietly();
+    assert!(told.starts_with("restored ") && told.lines().count() == 1, "{told}");
 }
 
 #[track_caller]
 fn assert_refuses(from: &Path, database: &Path, more: &[&str], why: &str) {
-    let exit = restore(from, database, more);
-    assert_eq!((exit.code, exit.stderr.lines().count()), (Some(1), 1), "{exit:?}");
-    assert!(exit.stderr.contains(why), "{why:?} is not in {exit:?}");
+    let ran = restore(from, database, more);
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    ran.fails_with(1, &[why]);
 }
 
 #[test]
@@ -42,7 +41,7 @@ fn a_backup_is_restored_to_a_new_place_with_its_active_runs() {
     let [copy, place] = ["copy.db", "new.db"].map(|name| folder.path().join(name));
     backup(&server.database.file(), &copy);
     server.act(2, "complete", 1002).expect(204);
-    assert_restored(&restore(&copy, &place, &[]));
+    assert_restored(restore(&copy, &place, &[]));
     assert_sound(&place);
     let restored = Server::with_arguments(&["--database", text(&place)]);
     assert_eq!(restored.snapshot(), before);
@@ -63,7 +62,7 @@ fn a_database_is_replaced_only_if_that_is_wanted_and_without_the_log_of_the_old_
     let before = server.database.contents();
     assert_refuses(&copy, &database, &[], "--replace");
     assert!(server.database.contents() == before, "a refused restore changed the database");
-    assert_restored(&restore(&copy, &database, &["--replace"]));
+    assert_restored(restore(&copy, &database, &["--replace"]));
     assert!(!PathBuf::from(format!("{}-wal", database.display())).exists());
     assert_sound(&database);
     server.start_again();
@@ -98,9 +97,9 @@ fn a_backup_that_is_damaged_is_not_restored() {
     let middle = bytes.len() / 2;
     bytes[middle..middle + 4_096].fill(0xa5);
     fs::write(&copy, &bytes).unwrap();
-    let exit = restore(&copy, &database, &["--replace"]);
-    assert_eq!(exit.code, Some(1), "{exit:?}");
-    assert!(exit.stdout[0].starts_with("engine: ") && exit.stderr.contains("nothing was changed"), "{exit:?}");
+    let refused = restore(&copy, &database, &["--replace"]);
+    assert!(refused.stdout.starts_with("engine: "), "{refused:?}");
+    refused.fails_with(1, &["nothing was changed"]);
     assert!(server.database.contents() == before, "a refused restore changed the database");
     fs::write(&copy, "a letter".repeat(1_000)).unwrap();
     assert_refuses(&copy, &database, &["--replace"], "damaged or not a database");
@@ -115,9 +114,8 @@ fn a_database_is_not_restored_from_itself_nor_from_nothing() {
     assert_refuses(&folder.path().join("missing.db"), &database, &["--replace"], "No such file");
     assert_refuses(&database, folder.path(), &["--replace"], "is not a file");
     assert_refuses(&database, &folder.path().join("missing/q.db"), &[], "cannot write");
-    let exit = run(&["restore", "--from", text(&database), "--database", "postgres://localhost/d"], &[]);
-    assert_eq!(exit.code, Some(2), "{exit:?}");
-    assert!(exit.stderr.contains("pg_restore"), "{exit:?}");
+    run(&["restore", "--from", text(&database), "--database", "postgres://localhost/d"], &[])
+        .fails_with(2, &["pg_restore"]);
 }
 
 #[test]
@@ -170,9 +168,8 @@ fn a_restore_that_is_killed_harms_nothing_and_the_next_one_names_what_it_left() 
     assert_eq!(killed.code, None, "{killed:?}");
     let left = PathBuf::from(format!("{}.taskqueue-partial", database.display()));
     assert!(left.exists() && fs::read(&database).unwrap() == before);
-    let exit = run(&arguments, &[]);
-    assert!(exit.code == Some(0) && exit.stderr.lines().count() == 1, "{exit:?}");
-    assert!(exit.stderr.contains(&format!("removed {}", text(&left))), "{exit:?}");
+    let said = run(&arguments, &[]).fails_with(0, &[&format!("removed {}", text(&left))]);
+    assert_eq!(said.lines().count(), 1, "{said}");
     assert!(!left.exists());
     server.start_again();
     assert_eq!(server.ids(BY_ID), (0..20).collect::<Vec<_>>());

@@ -1,12 +1,10 @@
 //! TLS of the real server and the real client: the contract behind it, whom clients trust, exchanged certificates, and what
-//! is refused. The limits of handshakes and connections are tested in `server/src/accept/tests/tls.rs`.
+//! is refused. Handshakes, versions, connections and stops are tested in `server/src/accept/tests/tls.rs`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
 
-use rustls::version::{TLS12, TLS13};
 use serde_json::json;
 use taskqueue_test_postgres::eventually;
 
@@ -33,49 +31,9 @@ fn url(server: &Server) -> String {
 }
 
 /// Runs a client command that reaches the server, or not, with these flags.
-fn client(server: &Server, command: &[&str], flags: &[&str]) -> Exit {
+fn client(server: &Server, command: &[&str], flags: &[&str]) -> Ran {
     let url = url(server);
     run(&[command, &["--url", &url], flags].concat(), &[("TASKQUEUE_TOKEN", TOKEN)])
-}
-
-#[test]
-fn the_contract_holds_behind_tls() {
-    let (server, _) = self_signed(Some(TOKEN), &[]);
-    let large = "x".repeat(900_000);
-    server.create(1, json!({"args": {"text": large}}));
-    assert_eq!(server.task(1)["args"]["text"], json!(large));
-    server.act(server.claimed(1), "complete", 1).expect(204);
-    for n in 2..200 {
-        server.create(n, json!({"priority": n}));
-    }
-    assert_eq!(server.list("limit=100")["items"].as_array().unwrap().len(), 100);
-    server.send(&Request::new("GET", "/api/v2/queues").header("Authorization", "Bearer wrong")).expect(401);
-    for version in [&TLS12, &TLS13] {
-        let mut connection = Connection::tls(&server.address, version).unwrap();
-        for _ in 0..20 {
-            assert_eq!(connection.exchange(&Request::new("GET", "/health")).unwrap().status, 200);
-        }
-    }
-}
-
-#[test]
-fn a_waiting_claim_is_answered_behind_tls_and_ends_with_its_client() {
-    let (server, _) = self_signed(None, &["--log-level", "debug"]);
-    let claim = |run| {
-        let body = json!({"route": "default", "run_id": run_id(run)});
-        Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", "wait=25").json(body)
-    };
-    let mut leaving = server.connect();
-    leaving.write(&claim(1).to_bytes()).unwrap();
-    server.await_log_lines(WAITS, 1);
-    drop(leaving);
-    // The one that stays gets the task, also if the other was first.
-    let mut staying = server.connect();
-    staying.write(&claim(2).to_bytes()).unwrap();
-    server.await_log_lines(WAITS, 2);
-    server.create(1, json!({}));
-    let response = staying.read_response(true).unwrap();
-    assert_eq!((response.status, response.json()["run_id"].as_str()), (200, Some(run_id(2).as_str())), "{response:?}");
 }
 
 #[test]
@@ -83,12 +41,11 @@ fn a_client_trusts_a_pinned_key_and_says_what_to_do_about_others() {
     let (server, pin) = self_signed(Some(TOKEN), &[]);
     let pins = format!("{OTHER_PIN},{pin}");
     for trusted in [["--tls-pin", &pin], ["--tls-pin", &pins]] {
-        let exit = client(&server, &["health"], &trusted);
-        assert_eq!(exit.code, Some(0), "{exit:?}");
-        assert_eq!(client(&server, &["queue", "list"], &trusted).code, Some(0));
+        client(&server, &["health"], &trusted).ok();
+        client(&server, &["queue", "list"], &trusted).ok();
     }
     let certificate = server.database.file().with_extension("db.tls").join("cert.pem");
-    assert_eq!(client(&server, &["health"], &["--tls-ca", certificate.to_str().unwrap()]).code, Some(0));
+    client(&server, &["health"], &["--tls-ca", certificate.to_str().unwrap()]).ok();
     let refused: [(&[&str], i32, &[&str]); 5] = [
         (&["--tls-pin", OTHER_PIN], 3, &["another key than the pinned one", &pin, "compare"]),
         (&[], 3, &["is not trusted (no trusted authority has signed it)", &pin, "--tls-pin", "--tls-ca"]),
@@ -97,13 +54,9 @@ fn a_client_trusts_a_pinned_key_and_says_what_to_do_about_others() {
         (&["--tls-ca", "/dev/null"], 2, &["no PEM section CERTIFICATE"]),
     ];
     for (flags, code, expected) in refused {
-        let exit = client(&server, &["health"], flags);
-        assert_eq!(exit.code, Some(code), "{flags:?} {exit:?}");
-        assert!(expected.iter().all(|part| exit.stderr.contains(part)), "{flags:?} {}", exit.stderr);
-        assert!(!exit.stderr.contains(TOKEN));
+        assert!(!client(&server, &["health"], flags).fails_with(code, expected).contains(TOKEN));
     }
-    let plain = run(&["health", "--url", "http://127.0.0.1:1", "--tls-pin", &pin], &[]);
-    assert!(plain.code == Some(2) && plain.stderr.contains("for https:// only"), "{plain:?}");
+    run(&["health", "--url", "http://127.0.0.1:1", "--tls-pin", &pin], &[]).fails_with(2, &["for https:// only"]);
 }
 
 #[test]
@@ -115,14 +68,10 @@ fn the_pin_comes_from_the_environment_or_the_file_that_names_the_server_and_is_s
     fs::create_dir(settings.parent().unwrap()).unwrap();
     fs::write(&settings, format!("url = '{url}'\ntls_pin = '{pin}'")).unwrap();
     let environment = [("XDG_CONFIG_HOME", home)];
-    let health = run(&["health"], &environment);
-    assert_eq!(health.code, Some(0), "{health:?}");
-    let shown = run(&["config", "show", "-o", "quiet"], &environment);
-    assert!(shown.stdout.contains(&format!("tls_pin={pin}")), "{shown:?}");
-    let ignored = run(&["health", "--url", &url], &environment);
-    assert!(ignored.code == Some(3) && ignored.stderr.contains("are ignored"), "{ignored:?}");
-    let variable = run(&["health", "--url", &url], &[("XDG_CONFIG_HOME", home), ("TASKQUEUE_TLS_PIN", &pin)]);
-    assert_eq!(variable.code, Some(0), "{variable:?}");
+    run(&["health"], &environment).ok();
+    run(&["config", "show", "-o", "quiet"], &environment).ok_with(&[&format!("tls_pin={pin}")]);
+    run(&["health", "--url", &url], &environment).fails_with(3, &["are ignored"]);
+    run(&["health", "--url", &url], &[("XDG_CONFIG_HOME", home), ("TASKQUEUE_TLS_PIN", &pin)]).ok();
 }
 
 #[test]
@@ -134,8 +83,7 @@ fn a_worker_and_its_commands_work_behind_tls_with_a_pin() {
     let runs = tempfile::tempdir().unwrap();
     let worker = ["loop", "--queue", "q", "--tls-pin", &pin, "--max-tasks", "5"];
     let command = format!("{} health -o quiet >&2", env!("CARGO_BIN_EXE_taskqueue"));
-    let exit = client(&server, &worker, &["--run-dir", runs.path().to_str().unwrap(), "--", "sh", "-c", &command]);
-    assert_eq!(exit.code, Some(0), "{exit:?}");
+    client(&server, &worker, &["--run-dir", runs.path().to_str().unwrap(), "--", "sh", "-c", &command]).ok();
     for n in 1..=5 {
         assert_eq!(server.task(n)["status"], "succeeded", "{}", server.task(n));
     }
@@ -162,8 +110,7 @@ fn plain_http_is_told_to_use_https_and_the_client_says_so() {
     let (server, _) = self_signed(None, &[]);
     let response = Connection::tcp(&server.address).unwrap().exchange(&Request::new("GET", "/health")).unwrap();
     assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"));
-    let exit = run(&["queue", "list", "--url", &format!("http://{}", server.address)], &[]);
-    assert!(exit.code == Some(1) && exit.stderr.contains("use https://"), "{exit:?}");
+    run(&["queue", "list", "--url", &format!("http://{}", server.address)], &[]).fails_with(1, &["use https://"]);
 }
 
 #[test]
@@ -172,8 +119,7 @@ fn an_expired_certificate_is_warned_of_and_refused_by_clients() {
     let files = PairFiles::make(folder.path(), "old", |params| params.not_after = rcgen::date_time_ymd(2020, 1, 1));
     let server = Server::launch(None, &files.flags());
     server.await_log_lines("has expired", 1);
-    let exit = client(&server, &["health"], &["--tls-ca", files.certificate.to_str().unwrap()]);
-    assert!(exit.code == Some(3) && exit.stderr.contains("it has expired"), "{exit:?}");
+    client(&server, &["health"], &["--tls-ca", files.certificate.to_str().unwrap()]).fails_with(3, &["it has expired"]);
 }
 
 /// People copy the pin from there.
@@ -220,14 +166,11 @@ fn a_self_signed_certificate_of_an_authority_is_explained_with_what_helps() {
     let server = Server::launch(None, &files.flags());
     let certificate = files.certificate.to_str().unwrap();
     for flags in [&["--tls-ca", certificate][..], &[]] {
-        let exit = client(&server, &["health"], flags);
-        assert_eq!(exit.code, Some(3), "{exit:?}");
-        for part in ["(CA:TRUE)", "--tls-pin", "--tls-ca does not help", "basicConstraints=critical,CA:FALSE"] {
-            assert!(exit.stderr.contains(part), "{part} is not in {exit:?}");
-        }
-        let (_, pin) = exit.stderr.split_once("its key is ").unwrap();
+        let parts = ["(CA:TRUE)", "--tls-pin", "--tls-ca does not help", "basicConstraints=critical,CA:FALSE"];
+        let message = client(&server, &["health"], flags).fails_with(3, &parts);
+        let (_, pin) = message.split_once("its key is ").unwrap();
         let pin = pin.split(';').next().unwrap();
-        assert_eq!(client(&server, &["health"], &["--tls-pin", pin]).code, Some(0), "{pin}");
+        client(&server, &["health"], &["--tls-pin", pin]).ok();
     }
 }
 
@@ -317,24 +260,30 @@ fn a_server_does_not_start_with_a_pair_that_it_cannot_use() {
         &["--tls-self-signed", "--tls-cert", certificate, "--tls-key", key],
     ];
     for wrong in wrong_arguments {
-        assert_eq!(run(&[&serving(&database)[..], wrong].concat(), &[]).code, Some(2), "{wrong:?}");
+        run(&[&serving(&database)[..], wrong].concat(), &[]).fails(2);
     }
     let socket = format!("unix:{}", folder.path().join("socket").display());
-    let unix = run(&["serve", "--listen", &socket, "--database", &database, "--tls-self-signed"], &[]);
-    assert!(unix.code == Some(2) && unix.stderr.contains("Unix socket has no TLS"), "{unix:?}");
+    run(&["serve", "--listen", &socket, "--database", &database, "--tls-self-signed"], &[])
+        .fails_with(2, &["Unix socket has no TLS"]);
     assert!(!Path::new(&database).exists(), "nothing was made for a server that did not start");
 }
 
 #[test]
-fn a_stop_behind_tls_is_as_graceful_and_quick() {
-    let (mut server, _) = self_signed(None, &[]);
-    let (_idle, mut unfinished) = (server.connect(), std::net::TcpStream::connect(&server.address).unwrap());
-    std::io::Write::write_all(&mut unfinished, b"\x16\x03\x01").unwrap();
-    let mut waiting = server.connect();
-    let body = json!({"route": "default", "run_id": run_id(1)});
-    let claim = Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", "wait=25").json(body);
-    waiting.write(&claim.to_bytes()).unwrap();
-    let begin = std::time::Instant::now();
-    assert!(server.terminate().success());
-    assert!(begin.elapsed() < Duration::from_secs(10));
+fn a_waiting_claim_is_answered_behind_tls_and_ends_with_its_client() {
+    let (server, _) = self_signed(None, &["--log-level", "debug"]);
+    let claim = |run| {
+        let body = json!({"route": "default", "run_id": run_id(run)});
+        Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", "wait=25").json(body)
+    };
+    let mut leaving = server.connect();
+    leaving.write(&claim(1).to_bytes()).unwrap();
+    server.await_log_lines(WAITS, 1);
+    drop(leaving);
+    // The one that stays gets the task, also if the other was first.
+    let mut staying = server.connect();
+    staying.write(&claim(2).to_bytes()).unwrap();
+    server.await_log_lines(WAITS, 2);
+    server.create(1, json!({}));
+    let response = staying.read_response(true).unwrap();
+    assert_eq!((response.status, response.json()["run_id"].as_str()), (200, Some(run_id(2).as_str())), "{response:?}");
 }

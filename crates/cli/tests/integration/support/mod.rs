@@ -3,14 +3,18 @@
 
 mod api;
 mod check;
+mod fake_server;
 mod http;
 mod process;
+mod ran;
 mod shared;
 mod tls;
 
 pub(crate) use api::*;
 pub(crate) use check::*;
+pub(crate) use fake_server::*;
 pub(crate) use http::*;
 pub(crate) use process::*;
+pub(crate) use ran::Ran;
 pub(crate) use shared::*;
 pub(crate) use tls::*;

@@ -17,7 +17,8 @@ use taskqueue_test_postgres::{eventually, patient};
 use tempfile::TempDir;
 
 use super::super::database::Database;
-use super::{Connection, Request, Response, SharedServer, assert_general_rules};
+use super::ran::shown;
+use super::{Connection, Ran, Request, Response, SharedServer, assert_general_rules};
 
 /// The log line of a server with `--log-level debug` when a claim starts to wait.
 pub(crate) const WAITS: &str = "a claim found nothing and waits";
@@ -71,33 +72,26 @@ impl Drop for Process {
     }
 }
 
-/// What a command of the binary left behind.
-#[derive(Debug)]
-pub(crate) struct Exit {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: Vec<String>,
-    pub(crate) stderr: String,
-}
-
 /// Runs the binary to its end.
-pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Exit {
+pub(crate) fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
     let mut command = binary();
     command.args(arguments).envs(environment.iter().copied());
     finish(command)
 }
 
 /// Runs the binary to its end, by way of another program.
-pub(crate) fn run_inside(wrapper: &[&str], arguments: &[&str]) -> Exit {
+pub(crate) fn run_inside(wrapper: &[&str], arguments: &[&str]) -> Ran {
     let mut command = binary();
     command.args(arguments);
     finish(inside(wrapper, &command))
 }
 
-fn finish(command: Command) -> Exit {
+fn finish(command: Command) -> Ran {
     let directory = tempfile::tempdir().unwrap();
-    let stderr = directory.path().join("stderr");
-    let (status, stdout) = Process::spawn(command, appending(&stderr)).wait();
-    Exit { code: status.code(), stdout, stderr: fs::read_to_string(stderr).unwrap() }
+    let (shown, stderr) = (shown(&command), directory.path().join("stderr"));
+    let (status, lines) = Process::spawn(command, appending(&stderr)).wait();
+    let stdout = lines.into_iter().map(|line| line + "\n").collect();
+    Ran { command: shown, code: status.code(), stdout, stderr: fs::read_to_string(stderr).unwrap() }
 }
 
 /// A command run by another one, which gets its program and arguments behind its own.
@@ -122,13 +116,11 @@ pub(crate) fn serving(database: &str) -> Vec<&str> {
 /// said before that it starts.
 #[track_caller]
 pub(crate) fn assert_refuses(arguments: &[&str], environment: &[(&str, &str)]) -> String {
-    let exit = run(arguments, environment);
-    assert_eq!(exit.code, Some(1), "{arguments:?} {environment:?}: {exit:?}");
-    assert!(exit.stdout.is_empty(), "{exit:?}");
-    let lines: Vec<&str> = exit.stderr.lines().filter(|line| !line.contains(" INFO taskqueue starts ")).collect();
-    assert!(lines.len() == 1 && !lines[0].trim().is_empty(), "one line on standard error: {exit:?}");
-    assert!(!exit.stderr.contains("panicked"), "{exit:?}");
-    lines[0].to_owned()
+    let mut ran = run(arguments, environment);
+    assert!(!ran.stderr.contains("panicked"), "{environment:?}: {ran:?}");
+    let refusal = ran.stderr.lines().filter(|line| !line.contains(" INFO taskqueue starts "));
+    ran.stderr = refusal.collect::<Vec<_>>().join("\n");
+    ran.refuses_with(1, &[])
 }
 
 /// The binary in an environment that configures nothing.

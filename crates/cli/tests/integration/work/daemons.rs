@@ -78,19 +78,6 @@ fn no_daemon_outlives_its_run_while_another_slot_works() {
 }
 
 #[test]
-fn no_daemon_outlives_a_cancelled_run_while_another_slot_works() {
-    let server = Server::start();
-    let mut worker = busy(&server, "", STUBBORN, &format!("{START}; {RUNS}; while :; do sleep 0.05; done"));
-    server.create_once(2, json!({"n": 2}));
-    let daemon = worker.wait_for_file("hidden");
-    server.cancel(2);
-    worker.wait_for_line("revoked t_000000000002");
-    assert!(!is_alive(&daemon));
-    assert!(hidden(&worker).is_empty(), "{:?}", hidden(&worker));
-    assert_busy_slot_goes_on(&server, &mut worker);
-}
-
-#[test]
 fn a_daemon_that_a_grandchild_starts_while_the_command_ends_does_not_outlive_the_run() {
     let server = Server::start();
     let mut worker = busy(&server, "", "exec sleep 1000", &format!("({START} &) & exit 0"));

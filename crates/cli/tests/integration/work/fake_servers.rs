@@ -1,9 +1,5 @@
 //! Another program on the port of the server: nonsense decides nothing about a run, and silence blocks nothing.
 
-use std::io::{self, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,73 +10,19 @@ use taskqueue_client::capabilities::FEATURES;
 use super::outages::{assert_done_once, running};
 use super::server::{Server, task_id};
 use super::support::{Setup, until};
-use crate::support::read_message;
+use crate::support::{FakeServer, reply};
 
 /// The answer to a request; `None` leaves the request without an answer.
 type Replies = fn(&str) -> Option<Vec<u8>>;
-
-struct FakeServer {
-    requests: Arc<Mutex<Vec<String>>>,
-    is_over: Arc<AtomicBool>,
-    address: String,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl FakeServer {
-    fn at(address: &str, replies: Replies) -> Self {
-        let listener = TcpListener::bind(address).unwrap();
-        let (requests, is_over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
-        let (seen, over) = (Arc::clone(&requests), Arc::clone(&is_over));
-        let thread = thread::spawn(move || {
-            let mut waiting = Vec::new();
-            for connection in listener.incoming().flatten() {
-                if over.load(Ordering::Relaxed) {
-                    return;
-                }
-                waiting.extend(answer(connection, replies, &seen).ok().flatten());
-            }
-        });
-        Self { requests, is_over, address: address.to_owned(), thread: Some(thread) }
-    }
-
-    /// How many requests contain this text.
-    fn count(&self, what: &str) -> usize {
-        self.requests.lock().unwrap().iter().filter(|request| request.contains(what)).count()
-    }
-}
-
-/// Answers one request; returns the connection if it gets no answer.
-fn answer(connection: TcpStream, replies: Replies, seen: &Mutex<Vec<String>>) -> io::Result<Option<TcpStream>> {
-    let request = String::from_utf8_lossy(&read_message(&connection).unwrap_or_default()).into_owned();
-    let reply = replies(&request);
-    seen.lock().unwrap().push(request);
-    match reply {
-        Some(reply) => (&connection).write_all(&reply).map(|()| None),
-        None => Ok(Some(connection)),
-    }
-}
-
-impl Drop for FakeServer {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        drop(TcpStream::connect(&self.address));
-        drop(self.thread.take().map(thread::JoinHandle::join));
-    }
-}
-
-fn response(status: &str, body: &str) -> Option<Vec<u8>> {
-    let length = body.len();
-    Some(format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes())
-}
 
 #[test]
 fn nonsense_decides_nothing_about_a_run() {
     let nonsense: [Replies; 6] = [
         |_| Some(b"\x16\x03\x01 this is not HTTP\r\n\r\n".to_vec()),
-        |_| response("200 OK", "<html>hello</html>"),
-        |_| response("404 Not Found", "<html>no such page</html>"),
-        |_| response("409 Conflict", "[]"),
-        |_| response("302 Found\r\nLocation: /login", ""),
+        |_| reply("200 OK", "<html>hello</html>"),
+        |_| reply("404 Not Found", "<html>no such page</html>"),
+        |_| reply("409 Conflict", "[]"),
+        |_| reply("302 Found\r\nLocation: /login", ""),
         |_| Some(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"half\":".to_vec()),
     ];
     thread::scope(|scope| {
@@ -114,14 +56,14 @@ fn silent_after_a_claim(request: &str) -> Option<Vec<u8>> {
         "last_route": "default", "created_at": time, "updated_at": time, "started_at": time, "finished_at": null,
     });
     if request.contains("/capabilities") {
-        return response("200 OK", &json!({"features": FEATURES}).to_string());
+        return reply("200 OK", &json!({"features": FEATURES}).to_string());
     }
     if request.contains("/claim") {
         let run_id = &request[request.find("r_").unwrap()..][..14];
         let claim = json!({"task": task, "run_id": run_id, "lease_expires_at": "2026-01-01T00:05:00.000000Z"});
-        return response("200 OK", &claim.to_string());
+        return reply("200 OK", &claim.to_string());
     }
-    request.contains("/unclaim").then(|| b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n".to_vec())
+    if request.contains("/unclaim") { reply("204 No Content", "") } else { None }
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::processes::is_alive;
 use super::server::{Server, task_id};
 use super::support::{Setup, until};
 
@@ -34,118 +33,43 @@ fn slots_have_the_numbers_that_are_given() {
 /// A time limit in which a shell gets as far as it has to, on a busy machine too.
 const ENOUGH_SECONDS: u64 = 8;
 
-/// The trial judges runs with this time limit, and tells whether they got as far as they have to before their time was over.
-#[track_caller]
-fn with_enough_time(trial: impl FnOnce(u64) -> bool) {
-    assert!(trial(ENOUGH_SECONDS), "no run gets as far as it has to");
-}
-
 #[test]
 fn a_run_that_takes_longer_than_its_time_is_stopped_and_fails() {
     // Ends well when it is asked to end, which is no success.
     let script =
         "trap 'echo asked >> asked; exit 0' TERM; echo where it is >&2; echo $$ >> begun; while :; do sleep 0.05; done";
-    with_enough_time(|limit| {
-        let server = Server::start();
-        server.create(1, json!({"max_attempts": 2}));
-        let mut worker = Setup::new(&server).flags(&format!("--timeout {limit} --max-tasks 2")).sh(script, &[]);
-        let stderr = worker.finish_well();
-        let task = server.task(1);
-        assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(2)), "it was tried again: {task}");
-        let error = &task["last_error"];
-        assert_eq!(error["type"], "ExecutionTimeout", "{error}");
-        let words = format!("longer than --timeout allows ({limit} s)");
-        assert!(error["message"].as_str().unwrap().contains(&words), "{error}");
-        assert!(stderr.contains("0 succeeded, 2 failed"), "{stderr}");
-        if worker.read("begun").lines().count() < 2 {
-            return false;
-        }
-        assert!(error["traceback"].as_str().unwrap().starts_with("where it is\n"), "{error}");
-        assert_eq!(worker.read("asked"), "asked\nasked\n");
-        true
-    });
-}
-
-#[test]
-fn a_run_that_does_not_listen_is_killed_after_its_time_with_everything_it_started() {
-    let script = "sh -c 'trap \"\" TERM; echo $$ > child; while :; do sleep 0.05; done' & \
-                  while [ ! -s child ]; do sleep 0.02; done; trap '' TERM; echo $$ > begun; while :; do sleep 0.05; done";
-    with_enough_time(|limit| {
-        let server = Server::start();
-        server.create_once(1, json!({}));
-        let flags = format!("--timeout {limit} --grace 1 --max-tasks 1");
-        let mut worker = Setup::new(&server).flags(&flags).sh(script, &[]);
-        worker.finish_well();
-        assert_eq!(server.task(1)["last_error"]["type"], "ExecutionTimeout");
-        let pids = [worker.read("child"), worker.read("begun")];
-        assert!(!pids.iter().any(|pid| is_alive(pid)), "{pids:?}");
-        pids.iter().all(|pid| !pid.is_empty())
-    });
-}
-
-#[test]
-fn a_run_over_its_time_fails_even_if_the_worker_is_stopped_before_it_ends() {
-    let script = "trap 'echo asked > asked' TERM; while [ ! -e go ]; do sleep 0.05; done";
-    with_enough_time(|limit| {
-        let server = Server::start();
-        server.create_once(1, json!({}));
-        let flags = format!("--timeout {limit} --grace 60 --on-stop release --max-tasks 1");
-        let mut worker = Setup::new(&server).flags(&flags).sh(script, &[]);
-        until("the end of the time", || !worker.read("asked").is_empty() || server.task(1)["status"] == "failed");
-        if worker.read("asked").is_empty() {
-            return false;
-        }
-        worker.signal(Signal::TERM);
-        worker.wait_for_line("stopped and given back");
-        worker.write("go");
-        let stderr = worker.finish_well();
-        let task = server.task(1);
-        assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(1)), "{task} {stderr}");
-        assert_eq!(task["last_error"]["type"], "ExecutionTimeout", "{task}");
-        true
-    });
-}
-
-#[test]
-fn a_run_within_its_time_is_not_touched_and_a_stopped_worker_gives_back() {
     let server = Server::start();
-    (1..=2).for_each(|n| server.create_once(n, json!({"n": n})));
-    let script = "[ $1 = 1 ] || { echo > begun; while :; do sleep 0.05; done; }";
-    let mut worker = Setup::new(&server).flags("--timeout 1h --on-stop release").sh(script, &["%{n}"]);
-    worker.wait_for_file("begun");
-    worker.signal(Signal::TERM);
-    worker.finish_well();
-    assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("succeeded"), &json!("pending")));
-    assert_eq!(server.task(2)["attempt"], 0);
+    server.create(1, json!({"max_attempts": 2}));
+    let mut worker = Setup::new(&server).flags(&format!("--timeout {ENOUGH_SECONDS} --max-tasks 2")).sh(script, &[]);
+    worker.finish_saying(&["0 succeeded, 2 failed"]);
+    let task = server.task(1);
+    assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(2)), "it was tried again: {task}");
+    let error = &task["last_error"];
+    assert_eq!(error["type"], "ExecutionTimeout", "{error}");
+    let words = format!("longer than --timeout allows ({ENOUGH_SECONDS} s)");
+    assert!(error["message"].as_str().unwrap().contains(&words), "{error}");
+    assert_eq!(worker.read("begun").lines().count(), 2);
+    assert!(error["traceback"].as_str().unwrap().starts_with("where it is\n"), "{error}");
+    assert_eq!(worker.read("asked"), "asked\nasked\n");
 }
 
 #[test]
 fn a_run_that_takes_longer_than_its_task_allows_is_stopped_while_no_server_answers() {
     let script = "echo $TASKQUEUE_TIMEOUT_SECONDS > limit; trap 'echo asked > asked; exit 0' TERM; echo where it is >&2; \
                   echo > begun; while :; do sleep 0.05; done";
-    with_enough_time(|limit| {
-        let server = Server::start();
-        server.create(1, json!({"max_attempts": 1, "timeout_seconds": limit}));
-        let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(script, &[]);
-        until("the start of the run", || !worker.read("begun").is_empty() || server.task(1)["status"] == "failed");
-        if server.task(1)["status"] != "running" {
-            return false;
-        }
-        server.signal(Signal::STOP);
-        // From now on nobody else can end it.
-        worker.wait_for_file("asked");
-        server.signal(Signal::CONT);
-        worker.finish_well();
-        let task = server.task(1);
-        assert_eq!(
-            (&task["status"], &task["last_error"]["type"]),
-            (&json!("failed"), &json!("ExecutionTimeout")),
-            "{task}"
-        );
-        assert_eq!(worker.read("limit"), format!("{limit}\n"));
-        assert_eq!(worker.read("asked"), "asked\n");
-        true
-    });
+    let server = Server::start();
+    server.create(1, json!({"max_attempts": 1, "timeout_seconds": ENOUGH_SECONDS}));
+    let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(script, &[]);
+    worker.wait_for_file("begun");
+    server.signal(Signal::STOP);
+    // From now on nobody else can end it.
+    worker.wait_for_file("asked");
+    server.signal(Signal::CONT);
+    worker.finish_well();
+    let task = server.task(1);
+    let ended = (&task["status"], &task["last_error"]["type"]);
+    assert_eq!(ended, (&json!("failed"), &json!("ExecutionTimeout")), "{task}");
+    assert_eq!((worker.read("limit"), worker.read("asked")), (format!("{ENOUGH_SECONDS}\n"), "asked\n".to_owned()));
 }
 
 #[test]

@@ -47,22 +47,6 @@ fn a_run_goes_on_while_the_server_is_killed_and_started_again() {
 }
 
 #[test]
-fn an_outage_is_two_lines_however_many_runs_notice_it() {
-    let mut server = Server::start();
-    (1..=4).for_each(|n| server.create_once(n, json!({})));
-    let script = "echo >> begun; while [ ! -e go ]; do sleep 0.05; done";
-    let mut worker = Setup::new(&server).flags("--jobs 5 --max-tasks 4").sh(script, &[]);
-    until("four runs", || worker.read("begun").len() == 4);
-    server.kill();
-    worker.wait_for_line("the server cannot be reached");
-    server.start_again();
-    worker.wait_for_line("the server answers again, after ");
-    worker.write("go");
-    let stderr = worker.finish_well();
-    assert_eq!(stderr.matches("the server").count(), 2, "{stderr}");
-}
-
-#[test]
 fn a_result_waits_for_a_server_that_was_killed() {
     let mut server = Server::start();
     let mut worker = running(&server, "--max-tasks 1");
@@ -121,33 +105,18 @@ fn an_idle_worker_outlives_its_server_and_takes_what_comes_then() {
 }
 
 #[test]
-fn a_worker_waits_for_a_server_that_is_not_there_yet() {
-    let mut server = Server::start();
-    server.create_once(1, json!({}));
-    server.kill();
-    let mut worker = Setup::new(&server).flags("--max-tasks 1").sh("true", &[]);
-    worker.wait_for_line("the server cannot be reached");
-    server.start_again();
-    worker.finish_well();
-    assert_eq!(server.task(1)["status"], "succeeded");
-}
-
-#[test]
 fn what_a_killed_worker_could_not_report_the_next_one_does() {
     let mut server = Server::start();
     let mut worker = with_report_on_disk(&mut server);
     kill_process(worker.pid(), Signal::KILL).unwrap();
-    let ended = worker.finish();
-    assert_eq!(ended.code, Some(137));
-    assert!(ended.stderr.contains("t_000000000001: could not be given back, because the server did not"), "{ended:?}");
+    worker.finish().fails_with(137, &["t_000000000001: could not be given back, because the server did not"]);
     server.start_again();
     assert_eq!(server.task(1)["status"], "running");
     let mut next = worker.successor(&server).sh("true", &[]);
     assert_done_once(&server.wait_for(1, "succeeded"));
     until("nothing is left to deliver", || next.undelivered() == 0);
     next.signal(Signal::TERM);
-    let stderr = next.finish_well();
-    assert!(stderr.contains("reported t_000000000001, which an earlier worker had run"), "{stderr}");
+    next.finish_saying(&["reported t_000000000001, which an earlier worker had run"]);
 }
 
 #[test]
@@ -180,26 +149,6 @@ fn a_worker_that_has_to_stop_names_its_undelivered_reports() {
     let mut next = worker.successor(&server).flags("--idle-timeout 0").sh("true", &[]);
     next.finish_well();
     assert_done_once(&server.task(1));
-}
-
-#[test]
-fn a_worker_with_nothing_else_to_do_delivers_everything_before_it_ends() {
-    let mut server = Server::start();
-    for n in 1..=8 {
-        server.create_once(n, json!({}));
-    }
-    let script = "echo >> begun; while [ ! -e go ]; do sleep 0.05; done; echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE";
-    let mut worker = Setup::new(&server).flags("--jobs 8").sh(script, &[]);
-    until("eight runs", || worker.read("begun").len() == 8);
-    server.kill();
-    worker.write("go");
-    until("the reports on disk", || worker.undelivered() == 8);
-    kill_process(worker.pid(), Signal::KILL).unwrap();
-    worker.finish();
-    server.start_again();
-    worker.successor(&server).flags("--idle-timeout 0").sh("true", &[]).finish_well();
-    (1..=8).for_each(|n| assert_done_once(&server.task(n)));
-    assert_eq!(worker.undelivered(), 0);
 }
 
 #[test]

@@ -50,20 +50,6 @@ fn every_other_exit_code_fails_with_its_number_and_the_end_of_standard_error() {
 }
 
 #[test]
-fn every_signal_fails_with_its_name() {
-    let server = Server::start();
-    let signals = ["HUP", "INT", "QUIT", "ILL", "ABRT", "BUS", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"];
-    create_each(&server, &signals);
-    let tasks = tasks_after(&server, signals.len(), r#"ulimit -c 0; kill -"$1" $$"#);
-    for (task, signal) in tasks.iter().zip(signals) {
-        let error = &task["last_error"];
-        assert_eq!((&task["status"], &error["type"]), (&json!("failed"), &json!("Signal")), "{signal}: {task}");
-        let name = if signal == "USR1" { "signal 10".to_owned() } else { format!("SIG{signal}") };
-        assert!(error["message"].as_str().unwrap().contains(&name), "{signal}: {error}");
-    }
-}
-
-#[test]
 fn exit_code_75_gives_the_task_back_uncharged() {
     let server = Server::start();
     server.create_once(1, json!({}));
@@ -116,9 +102,7 @@ fn a_command_that_is_not_there_or_cannot_be_executed_fails_tasks_and_counts_for_
         }
         let setup = Setup::new(&server).flags("--stop-after-failures 3");
         fs::write(setup.folder().join("plain"), "no program").unwrap();
-        let ended = setup.start(&["%{program}"]).finish();
-        assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert!(ended.stderr.contains("3 failures in a row"), "{ended:?}");
+        setup.start(&["%{program}"]).finish().fails_with(1, &["3 failures in a row"]);
         assert_eq!((server.count("failed"), server.count("pending")), (3, 1));
         assert_eq!(server.task(1)["last_error"]["type"], kind);
     }
@@ -144,8 +128,7 @@ fn failures_in_a_row_slow_down_a_worker_that_had_a_success() {
     let server = Server::start();
     create_each(&server, &["0", "1", "1", "1", "1", "1", "1", "0"]);
     let mut worker = Setup::new(&server).flags("--max-tasks 8").sh("exit $1", &["%{x}"]);
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("ended (--max-tasks reached): 2 succeeded, 6 failed"), "{stderr}");
+    let stderr = worker.finish_saying(&["ended (--max-tasks reached): 2 succeeded, 6 failed"]);
     assert_eq!(stderr.matches("so this worker claims again in").count(), 2, "{stderr}");
     assert!(stderr.contains("warning: 5 failures in a row") && stderr.contains("task get t_000000000006"), "{stderr}");
 }
@@ -154,9 +137,11 @@ fn failures_in_a_row_slow_down_a_worker_that_had_a_success() {
 fn with_a_number_failures_in_a_row_end_any_worker() {
     let server = Server::start();
     create_each(&server, &["0", "1", "1", "0"]);
-    let ended = Setup::new(&server).flags("--stop-after-failures 2").sh("exit $1", &["%{x}"]).finish();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("2 failures in a row, so this worker stopped"), "{ended:?}");
+    Setup::new(&server)
+        .flags("--stop-after-failures 2")
+        .sh("exit $1", &["%{x}"])
+        .finish()
+        .fails_with(1, &["2 failures in a row, so this worker stopped"]);
     assert_eq!(server.count("pending"), 1);
 }
 
@@ -191,9 +176,7 @@ fn a_run_directory_that_cannot_be_written_gives_tasks_back_and_counts_for_the_gu
     let setup = Setup::new(&server).flags("--stop-after-failures 2");
     fs::create_dir(setup.folder().join("runs")).unwrap();
     fs::write(setup.folder().join("runs").join(task_id(1)), "in the way").unwrap();
-    let ended = setup.sh("touch ran", &[]).finish();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("the run directory cannot be written"), "{ended:?}");
+    setup.sh("touch ran", &[]).finish().fails_with(1, &["the run directory cannot be written"]);
     let task = server.task(1);
     assert_eq!((&task["status"], &task["attempt"]), (&json!("pending"), &json!(0)), "{task}");
 }
@@ -205,27 +188,6 @@ fn a_failure_of_a_task_that_is_as_large_as_tasks_can_be_is_still_reported() {
     server.create_once(1, json!({"x": "1", "filling": filling}));
     let tasks = tasks_after(&server, 1, "head -c 100000 /dev/zero | tr '\\0' y >&2; exit 3");
     assert_eq!((&tasks[0]["status"], &tasks[0]["last_error"]["type"]), (&json!("failed"), &json!("ExitCode")));
-}
-
-#[test]
-fn the_time_of_a_run_does_not_count_the_wait_for_its_task() {
-    let server = Server::start();
-    let mut worker = Setup::new(&server).flags("--max-tasks 1").sh("true", &[]);
-    until("its observation", || server.workers().len() == 1);
-    let idle = Instant::now();
-    until("a while without a task", || idle.elapsed() > Duration::from_secs(3));
-    server.create_once(1, json!({}));
-    let stderr = worker.finish_well();
-    let told = stderr.split("succeeded t_000000000001 after ").nth(1).and_then(|rest| rest.split(' ').next());
-    assert!(told.unwrap().parse::<f64>().unwrap() < 3.0, "{stderr}");
-}
-
-#[test]
-fn a_name_that_no_program_can_have_is_charged_to_the_task_and_not_to_every_worker_in_turn() {
-    let server = Server::start();
-    server.create_once(1, json!({"program": "x".repeat(5000)}));
-    Setup::new(&server).flags("--max-tasks 1").start(&["%{program}"]).finish_well();
-    assert_eq!(server.task(1)["last_error"]["type"], "CommandNotExecutable");
 }
 
 #[test]
@@ -247,4 +209,31 @@ fn what_no_other_run_could_do_better_is_not_tried_again() {
         assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(1)), "{task}");
         assert_eq!(task["last_error"]["type"], kind, "{task}");
     }
+}
+
+#[test]
+fn every_signal_fails_with_its_name() {
+    let server = Server::start();
+    let signals = ["HUP", "INT", "QUIT", "ILL", "ABRT", "BUS", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "USR1"];
+    create_each(&server, &signals);
+    let tasks = tasks_after(&server, signals.len(), r#"ulimit -c 0; kill -"$1" $$"#);
+    for (task, signal) in tasks.iter().zip(signals) {
+        let error = &task["last_error"];
+        assert_eq!((&task["status"], &error["type"]), (&json!("failed"), &json!("Signal")), "{signal}: {task}");
+        let name = if signal == "USR1" { "signal 10".to_owned() } else { format!("SIG{signal}") };
+        assert!(error["message"].as_str().unwrap().contains(&name), "{signal}: {error}");
+    }
+}
+
+#[test]
+fn the_time_of_a_run_does_not_count_the_wait_for_its_task() {
+    let server = Server::start();
+    let mut worker = Setup::new(&server).flags("--max-tasks 1").sh("true", &[]);
+    until("its observation", || server.workers().len() == 1);
+    let idle = Instant::now();
+    until("a while without a task", || idle.elapsed() > Duration::from_secs(3));
+    server.create_once(1, json!({}));
+    let stderr = worker.finish_well();
+    let told = stderr.split("succeeded t_000000000001 after ").nth(1).and_then(|rest| rest.split(' ').next());
+    assert!(told.unwrap().parse::<f64>().unwrap() < 3.0, "{stderr}");
 }

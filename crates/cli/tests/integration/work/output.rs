@@ -29,8 +29,7 @@ fn the_end_of_a_run_is_printed_after_its_output() {
     let server = Server::start();
     server.create_once(1, json!({}));
     let mut worker = Setup::new(&server).flags("--max-tasks 1").sh("printf 'last words' >&2; exit 3", &[]);
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("\nfailed t_"), "each of our lines is a line: {stderr}");
+    let stderr = worker.finish_saying(&["\nfailed t_"]);
     let (started, ended) = (stderr.find("started t_"), stderr.find("failed t_"));
     assert!(started < stderr.find("last words") && stderr.find("last words") < ended && ended.is_some(), "{stderr}");
 }
@@ -134,8 +133,7 @@ fn a_reader_that_stops_reading_holds_up_the_command_and_not_the_end_of_the_worke
     let mut worker = setup.start_to(writer, &["sh", "-c", "trap '' TERM; echo > begun; yes"]);
     worker.wait_for_file("begun");
     worker.signal(rustix::process::Signal::TERM);
-    let ended = worker.finish();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    worker.finish().ok();
     worker.assert_nothing_is_left();
     assert_eq!(server.task(1)["attempt"], 0, "given back");
     drop(reader);

@@ -71,38 +71,6 @@ fn a_prompt_is_there_while_the_command_waits() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_replaced_in_what_is_sent_only() {
-    let server = Server::start();
-    let mut worker = worker(&server, "", r"printf 'a\377b\000c\n\303'; sleep 0.3; printf '\274\360\237'");
-    worker.finish_well();
-    assert_eq!(text(&server), "a\u{fffd}bc\nü\u{fffd}");
-    let log = std::fs::read(worker.runs(1)[0].join("output.log")).unwrap();
-    assert_eq!(log, b"a\xffb\0c\n\xc3\xbc\xf0\x9f");
-}
-
-#[test]
-fn output_without_any_line_end_arrives() {
-    let (sent, log) = printed("", "head -c 100000 /dev/zero | tr '\\0' x");
-    assert_eq!((sent.len(), sent == log), (100_000, true));
-}
-
-#[test]
-fn a_flood_leaves_a_gap_and_its_end_and_a_whole_log() {
-    let server = Server::start();
-    let mut worker = worker(&server, "", "seq 1 600000; echo the end");
-    let stderr = worker.finish_well();
-    let (log, pieces) = (log(&worker), pieces(&server));
-    assert!(log.starts_with("1\n2\n") && log.ends_with("\n600000\nthe end\n"), "{}", log.len());
-    let (start, last) = pieces.last().unwrap();
-    assert!(last.ends_with("\n600000\nthe end\n"));
-    assert_eq!(*start as usize + last.len(), log.len(), "offsets count what was left out");
-    for (start, text) in &pieces {
-        assert_eq!(&log[*start as usize..][..text.len()], text, "each piece is in its place");
-    }
-    assert!(stderr.contains("bytes of its output did not get to the server"), "{stderr}");
-}
-
-#[test]
 fn a_server_that_hangs_does_not_slow_the_command() {
     let server = Server::start();
     let script = "echo begin; while [ ! -e go ]; do sleep 0.02; done; seq 1 200000; echo > printed; \
@@ -153,16 +121,6 @@ fn a_server_that_is_killed_while_output_is_sent_has_each_line_once() {
     worker.write("end");
     worker.finish_well();
     assert_eq!(text(&server), log(&worker));
-}
-
-#[test]
-fn a_full_disk_costs_the_log_and_not_what_is_sent() {
-    let server = Server::start();
-    let script = "ln -s /dev/full $TASKQUEUE_RUN_DIR/output.log; echo said; sleep 0.3; echo again";
-    let mut worker = worker(&server, "", script);
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("No space left on device"), "{stderr}");
-    assert_eq!(text(&server), "said\nagain\n");
 }
 
 #[test]

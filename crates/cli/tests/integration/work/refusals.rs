@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -14,12 +13,16 @@ use super::support::{Setup, until};
 #[test]
 fn a_wrong_token_or_a_missing_queue_ends_the_worker_at_once() {
     let server = Server::with_token("right");
-    let ended = Setup::new(&server).env("TASKQUEUE_TOKEN", "wrong").sh("true", &[]).finish();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("unauthorized") && ended.stderr.contains("--token-file"), "{ended:?}");
-    let ended = Setup::new(&server).env("TASKQUEUE_QUEUE", "zzz").sh("true", &[]).finish();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("there is no queue zzz"), "{ended:?}");
+    Setup::new(&server)
+        .env("TASKQUEUE_TOKEN", "wrong")
+        .sh("true", &[])
+        .finish()
+        .fails_with(1, &["unauthorized", "--token-file"]);
+    Setup::new(&server)
+        .env("TASKQUEUE_QUEUE", "zzz")
+        .sh("true", &[])
+        .finish()
+        .fails_with(1, &["there is no queue zzz"]);
 }
 
 #[test]
@@ -46,9 +49,7 @@ fn a_run_directory_that_cannot_be_created_is_refused_before_anything_is_claimed(
     server.create_once(1, json!({}));
     let setup = Setup::new(&server);
     fs::write(setup.folder().join("runs"), "in the way").unwrap();
-    let ended = setup.sh("true", &[]).finish();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("cannot be written") && ended.stderr.contains("--run-dir"), "{ended:?}");
+    setup.sh("true", &[]).finish().fails_with(1, &["cannot be written", "--run-dir"]);
     assert_eq!(server.task(1)["status"], "pending");
 }
 
@@ -70,11 +71,9 @@ fn wrong_flags_are_told_with_exit_code_2() {
         "--timeout 0",
         "--keep-runs 0",
     ] {
-        let ended = Setup::new(&server).flags(flags).sh("true", &[]).finish();
-        assert_eq!(ended.code, Some(2), "{flags}: {ended:?}");
+        Setup::new(&server).flags(flags).sh("true", &[]).finish().fails(2);
     }
-    let ended = Setup::new(&server).start(&[]).finish();
-    assert_eq!(ended.code, Some(2), "no command: {ended:?}");
+    Setup::new(&server).start(&[]).finish().fails(2);
 }
 
 #[test]
@@ -94,9 +93,7 @@ fn a_command_that_can_run_for_no_task_is_refused_before_anything_is_claimed() {
         fs::write(setup.folder().join("plain"), "no program").unwrap();
         fs::write(setup.folder().join("script"), "#!/no/such/interpreter").unwrap();
         fs::set_permissions(setup.folder().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
-        let ended = setup.start(&[program, "%{x}"]).finish();
-        assert_eq!(ended.code, Some(2), "{program}: {ended:?}");
-        assert!(ended.stderr.contains(told), "{program}: {ended:?}");
+        setup.start(&[program, "%{x}"]).finish().fails_with(2, &[told]);
     }
     assert_eq!((&server.task(1)["status"], &server.task(1)["attempt"]), (&json!("pending"), &json!(0)));
 }
@@ -118,32 +115,6 @@ fn a_command_without_the_two_dashes_is_told_where_they_belong() {
 }
 
 #[test]
-fn a_worker_takes_only_tasks_of_its_route() {
-    let server = Server::start();
-    server.create(1, json!({"routes": ["GPU"]}));
-    server.create(2, json!({"routes": ["cpu", "gpu"]}));
-    let mut worker = Setup::new(&server).flags("--route gpu --idle-timeout 0").sh("true", &[]);
-    worker.finish_well();
-    assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("pending"), &json!("succeeded")));
-}
-
-#[test]
-fn a_worker_with_nothing_to_do_ends_after_its_idle_time() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
-    let mut worker = Setup::new(&server).flags("--idle-timeout 1 --jobs 2").sh(script, &[]);
-    worker.wait_for_file("begun");
-    // The other slot has been idle for longer than that, but the worker is not idle while a task runs.
-    let began = Instant::now();
-    until("more than the idle time", || began.elapsed() > Duration::from_millis(1500));
-    server.create_once(2, json!({}));
-    worker.write("go");
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("ended (nothing to do): 2 succeeded"), "{stderr}");
-}
-
-#[test]
 fn without_idle_time_a_worker_still_waits_for_what_runs() {
     let server = Server::start();
     server.create(1, json!({"max_attempts": 2}));
@@ -152,8 +123,7 @@ fn without_idle_time_a_worker_still_waits_for_what_runs() {
     worker.wait_for_file("begun");
     until("both observations", || server.workers().len() == 2);
     worker.write("go");
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("ended (nothing to do): 1 succeeded, 1 failed"), "{stderr}");
+    worker.finish_saying(&["ended (nothing to do): 1 succeeded, 1 failed"]);
 }
 
 #[test]

@@ -38,22 +38,8 @@ fn a_cancelled_run_is_stopped_with_everything_that_it_has_started() {
     for pid in &pids {
         assert!(!is_alive(pid), "{pid} of {pids:?}");
     }
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("run_finalized") && stderr.contains("0 succeeded, 0 failed, 1 revoked"), "{stderr}");
+    worker.finish_saying(&["run_finalized", "0 succeeded, 0 failed, 1 revoked"]);
     assert_eq!(server.task(1), cancelled, "a revoked run changes nothing");
-}
-
-#[test]
-fn a_command_is_asked_to_end_before_it_is_killed() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    let script = "trap 'echo asked > asked; exit 0' TERM; echo > begun; while :; do sleep 0.05; done";
-    let mut worker = Setup::new(&server).flags("--max-tasks 1 --grace 60").sh(script, &[]);
-    worker.wait_for_file("begun");
-    server.cancel(1);
-    worker.finish_well();
-    assert_eq!(worker.read("asked"), "asked\n");
-    assert_eq!(server.task(1)["status"], "cancelled");
 }
 
 /// Without waiting for the next heartbeat, and without one every few seconds: the server holds it until there is something to say.
@@ -114,24 +100,7 @@ fn a_queue_that_is_deleted_stops_its_runs_and_ends_the_worker() {
     let pids = family(&worker);
     server.cancel(1);
     assert_eq!(server.call("DELETE", "?cascade=true", &Value::Null).0, 204);
-    let ended = worker.finish();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("there is no queue q"), "{ended:?}");
+    worker.finish().fails_with(1, &["there is no queue q"]);
     assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
     worker.assert_nothing_is_left();
-}
-
-#[test]
-fn what_a_command_leaves_running_ends_with_it_and_does_not_hold_up_its_report() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    // All of it keeps the pipes open.
-    let script = FAMILY.replace("while [ ! -e go ]; do sleep 0.05; done", "exit 0");
-    let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(&script, &[]);
-    worker.finish_well();
-    let task = server.task(1);
-    assert_eq!(task["status"], "succeeded", "{task}");
-    for name in ["leader", "child", "grandchild", "daemon"] {
-        assert!(!is_alive(&worker.read(name)), "{name}");
-    }
 }

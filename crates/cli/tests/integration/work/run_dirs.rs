@@ -9,7 +9,7 @@ use rustix::process::{Signal, geteuid};
 use serde_json::json;
 
 use super::server::{Server, task_id};
-use super::support::{Ended, Setup, Worker};
+use super::support::{Setup, Worker};
 
 /// A user that exists on no machine.
 const OTHER: u32 = 54_321;
@@ -42,9 +42,7 @@ fn refused(prepare: impl FnOnce(&Path)) -> String {
     server.create_once(1, json!({}));
     let setup = Setup::new(&server);
     prepare(setup.folder());
-    let Ended { code, stderr } = setup.sh("true", &[]).finish();
-    assert_eq!(code, Some(1), "{stderr}");
-    assert!(stderr.contains("not safe from other users") && stderr.contains("--run-dir"), "{stderr}");
+    let stderr = setup.sh("true", &[]).finish().fails_with(1, &["not safe from other users", "--run-dir"]);
     assert_eq!(server.task(1)["status"], "pending");
     stderr
 }
@@ -162,8 +160,7 @@ fn a_report_that_others_can_have_written_is_noted_and_not_delivered() {
         worker.wait_for_line(format!("r_00000000000{n}.json {why}").trim_end());
     }
     worker.signal(Signal::TERM);
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("a report is not delivered"), "{stderr}");
+    let stderr = worker.finish_saying(&["a report is not delivered"]);
     assert_eq!((server.count("running"), server.count("succeeded")), (4, 0), "{stderr}");
     assert!(reports_in(&worker).contains(&"r_000000000001.json".to_owned()), "nothing of others is removed");
 }
@@ -185,9 +182,7 @@ fn a_task_folder_that_was_planted_gets_no_run() {
         }
         plant(&setup.folder().join("runs").join(task_id(1)));
         let mut worker = setup.sh("touch ran", &[]);
-        let ended = worker.finish();
-        assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert!(ended.stderr.contains("the run directory is not safe from other users"), "{ended:?}");
+        worker.finish().fails_with(1, &["the run directory is not safe from other users"]);
         assert!(!worker.path("ran").exists());
         assert_eq!(fs::read_dir(worker.path("elsewhere")).unwrap().count(), 0);
         let task = server.task(1);

@@ -38,8 +38,7 @@ fn the_first_signal_lets_runs_finish_and_claims_nothing_more() {
         worker.signal(signal);
         worker.wait_for_line("stopping: 1 running may finish");
         worker.write("go");
-        let stderr = worker.finish_well();
-        assert!(stderr.contains("ended (stopped): 1 succeeded, 0 failed"), "{stderr}");
+        worker.finish_saying(&["ended (stopped): 1 succeeded, 0 failed"]);
         assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("succeeded"), &json!("pending")));
         assert!(worker.path("done").exists() && !worker.path("asked").exists(), "{signal:?}");
     }
@@ -52,8 +51,7 @@ fn the_second_signal_gives_runs_back_uncharged() {
     worker.signal(Signal::TERM);
     worker.wait_for_line("may finish");
     worker.signal(Signal::INT);
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("given back") && stderr.contains("1 released"), "{stderr}");
+    worker.finish_saying(&["given back", "1 released"]);
     assert_eq!(worker.read("asked"), "asked\n");
     assert_given_back(&server);
 }
@@ -86,8 +84,7 @@ fn an_idle_worker_stops_at_once() {
     let mut worker = Setup::new(&server).flags("--jobs 3").sh("true", &[]);
     until("its observations", || server.workers().len() == 3);
     worker.signal(Signal::TERM);
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("ended (stopped): 0 succeeded, 0 failed"), "{stderr}");
+    worker.finish_saying(&["ended (stopped): 0 succeeded, 0 failed"]);
     assert!(server.workers().is_empty());
 }
 
@@ -129,8 +126,7 @@ fn nothing_survives_a_worker_that_is_killed() {
     let mut worker = running(&server, "", &script);
     let (leader, daemon) = (worker.wait_for_file("begun"), worker.wait_for_file("daemon"));
     kill_process(worker.pid(), Signal::KILL).unwrap();
-    let ended = worker.finish();
-    assert_eq!(ended.code, Some(137), "{ended:?}");
+    worker.finish().fails(137);
     assert!(!is_alive(&leader) && !is_alive(&daemon));
     worker.assert_nothing_is_left();
 }
@@ -213,6 +209,5 @@ fn a_worker_that_was_stopped_says_so_when_it_continues_and_what_it_has_lost() {
     worker.wait_for_line("warning: this worker was stopped for");
     worker.wait_for_line("revoked t_000000000001");
     worker.write("go");
-    let stderr = worker.finish_well();
-    assert!(stderr.contains("1 succeeded, 0 failed, 1 revoked"), "{stderr}");
+    worker.finish_saying(&["1 succeeded, 0 failed, 1 revoked"]);
 }

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::processes::{self, Process};
 use super::server::{Server, task_id};
+use crate::support::Ran;
 
 /// The tests may run with ignored signals (in a background script), and ignored signals are inherited.
 const DEFAULT_SIGNALS: &str = "--default-signal=HUP,INT,QUIT,TERM";
@@ -29,13 +30,6 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "timed out waiting for: {what}");
         thread::park_timeout(LOOK);
     }
-}
-
-/// The end of a worker.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) stderr: String,
 }
 
 /// How a worker is started.
@@ -144,22 +138,32 @@ impl Worker {
 
     /// Waits for the end of the worker.
     #[track_caller]
-    pub(crate) fn finish(&mut self) -> Ended {
+    pub(crate) fn finish(&mut self) -> Ran {
         let mut status = None;
         until(&format!("the end of the worker; it says:\n{}", self.stderr()), || {
             status = self.child.try_wait().unwrap();
             status.is_some()
         });
-        Ended { code: status.unwrap().code(), stderr: self.stderr() }
+        let command = "a worker".to_owned();
+        Ran { command, code: status.unwrap().code(), stdout: self.stdout(), stderr: self.stderr() }
     }
 
     /// Waits for exit code 0 with no process left; returns standard error.
     #[track_caller]
     pub(crate) fn finish_well(&mut self) -> String {
-        let ended = self.finish();
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let said = self.finish().fails(0);
         self.assert_nothing_is_left();
-        ended.stderr
+        said
+    }
+
+    /// The same, with all of these parts in standard error.
+    #[track_caller]
+    pub(crate) fn finish_saying(&mut self, parts: &[&str]) -> String {
+        let said = self.finish_well();
+        for part in parts {
+            assert!(said.contains(part), "{part:?} is missing: {said}");
+        }
+        said
     }
 
     pub(crate) fn keeper(&self) -> Pid {

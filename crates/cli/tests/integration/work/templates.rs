@@ -99,9 +99,10 @@ fn a_misspelt_name_is_found_at_the_first_task_which_is_given_back() {
 fn a_mistake_in_the_template_is_found_before_the_first_claim() {
     let server = Server::start();
     server.create_once(1, json!({}));
-    let ended = Setup::new(&server).start(&["echo", "fine %{x}", "ab%{a%{b}"]).finish();
-    assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("element 3 of the command, column 6:"), "{ended:?}");
+    Setup::new(&server)
+        .start(&["echo", "fine %{x}", "ab%{a%{b}"])
+        .finish()
+        .fails_with(2, &["element 3 of the command, column 6:"]);
     let task = server.task(1);
     assert_eq!((&task["status"], &task["started_at"]), (&json!("pending"), &json!(null)));
 }
