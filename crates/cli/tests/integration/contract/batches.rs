@@ -79,29 +79,6 @@ fn each_claim_of_a_batch_may_say_what_differs() {
 }
 
 #[test]
-fn refused_items_leave_their_neighbours_alone() {
-    let server = Server::with_queue();
-    server.create(3, json!({"priority": 7}));
-    let body = json!({"tasks": [
-        {"id": task_id(1)}, {"id": "t_x"}, {"id": task_id(2), "args": []}, {"id": task_id(3)}, {"id": task_id(1), "priority": 1},
-        {"id": task_id(4), "name": "\u{1}"}, {"id": task_id(5)},
-    ]});
-    let created = server.batch("create", body);
-    let codes: Vec<&Value> = created.iter().map(|item| &item["error"]["code"]).collect();
-    let expected = [
-        Value::Null,
-        json!("invalid_task_id"),
-        json!("invalid_task"),
-        json!("task_id_conflict"),
-        json!("task_id_conflict"),
-        json!("invalid_task_name"),
-        Value::Null,
-    ];
-    assert_eq!(codes, expected.iter().collect::<Vec<_>>());
-    assert_eq!(server.ids(BY_ID), [1, 3, 5]);
-}
-
-#[test]
 fn every_item_of_an_answer_survives_a_kill() {
     let mut server = Server::alone();
     let address = server.address.clone();

@@ -1,83 +1,15 @@
 //! Many callers at once: writes behave as if one after the other (docs/reference/http-api.md §13,
-//! docs/reference/invariants.md §2).
+//! docs/reference/invariants.md §2). What parallel calls of one kind do is proven by the conformance suite of the stores.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
 use super::support::*;
 
-/// How many answers had each status.
-fn statuses(answers: &[Response]) -> HashMap<u16, usize> {
-    let mut counts = HashMap::new();
-    for answer in answers {
-        *counts.entry(answer.status).or_insert(0) += 1;
-    }
-    counts
-}
-
 fn id_of(claim: &Response) -> String {
     claim.json()["task"]["id"].as_str().unwrap().to_owned()
-}
-
-#[test]
-fn a_hundred_parallel_creations_of_one_id_give_one_201() {
-    let server = Server::with_queue();
-    let bodies =
-        [r#"{"args":{"a":1,"b":2},"routes":["x","y"]}"#, r#"{"routes":["y","x"],"priority":0,"args":{"b":2,"a":1}}"#];
-    let answers = in_parallel(100, |n| server.put(&of_task(1, ""), bodies[n % 2]));
-    assert_eq!(statuses(&answers), HashMap::from([(201, 1), (200, 99)]));
-    assert!(answers.iter().all(|answer| answer.json() == answers[0].json()));
-}
-
-#[test]
-fn parallel_claims_with_one_run_id_in_several_queues_take_one_task() {
-    let server = Server::start();
-    let queues = ["a", "b", "c", "d"];
-    for (n, queue) in queues.into_iter().enumerate() {
-        server.create_queue(queue);
-        server.create_in(queue, n, json!({}));
-    }
-    let answers = in_parallel(20, |n| server.claim_for(queues[n % 4], "default", 1));
-    let (claims, conflicts): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
-    assert_eq!((claims.len(), conflicts.len()), (5, 15));
-    assert!(claims.iter().all(|claim| id_of(claim) == id_of(claims[0])));
-    conflicts.iter().for_each(|answer| drop(answer.assert_error(409, "run_id_conflict")));
-}
-
-#[test]
-fn parallel_claims_take_as_many_tasks_as_the_limits_allow() {
-    let server = Server::with_queue();
-    for n in 0..20 {
-        server.create(n, json!({"routes": ["cpu", "gpu"]}));
-    }
-    let limits = json!({"max_running": 7, "route_limits": {"gpu": 3}});
-    server.patch(&in_queue("/settings"), limits).expect(200);
-    let gpu = in_parallel(10, |n| server.claim_for("q", "gpu", n));
-    assert_eq!(statuses(&gpu), HashMap::from([(200, 3), (204, 7)]), "the limit of the route");
-    let cpu = in_parallel(10, |n| server.claim_for("q", "cpu", 10 + n));
-    assert_eq!(statuses(&cpu), HashMap::from([(200, 4), (204, 6)]), "what the limit of the queue leaves");
-}
-
-#[test]
-fn every_pending_task_is_claimed_exactly_once() {
-    let server = Server::with_queue();
-    in_parallel(8, |thread| (thread..400).step_by(8).for_each(|n| drop(server.create(n, json!({"priority": n % 3})))));
-    let next_run = AtomicUsize::new(1);
-    let claimed: Vec<Vec<String>> = in_parallel(8, |_| {
-        let mut mine = Vec::new();
-        loop {
-            let claim = server.claim_for("q", "default", next_run.fetch_add(1, Ordering::Relaxed));
-            if claim.status == 204 {
-                return mine;
-            }
-            mine.push(id_of(&claim.expect(200)));
-        }
-    });
-    let claimed = claimed.concat();
-    assert_eq!(claimed.len(), 400, "204 is only for an empty queue");
-    assert_eq!(claimed.iter().collect::<HashSet<_>>().len(), 400, "no task is claimed twice");
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! Creating tasks: the identity of a definition, replays, and the size of stored data
-//! (docs/reference/http-api.md §6.2 to §6.4). Which values a definition may have is in `task_fields` and
-//! `json_handling`.
+//! Creating tasks: replays, and what does not count towards the size of stored data (docs/reference/http-api.md §6.2 to §6.4). The
+//! identity of a definition and the limit itself are proven in `core` and by the conformance suite of the stores.
 
 use serde_json::{Value, json};
 
@@ -29,55 +28,6 @@ fn an_identical_creation_is_a_replay_and_another_one_a_conflict() {
 }
 
 #[test]
-fn definitions_are_compared_in_normalised_form() {
-    let all = r#"{"routes":["default"],"name":null,"max_attempts":3,"metadata":{},"args":{},"priority":0}"#;
-    let same: &[(&str, &str)] = &[
-        ("{}", all),
-        ("{}", r#"{"name":null}"#),
-        (r#"{"routes":["a","b","c"]}"#, r#"{"routes":["c","a","b"]}"#),
-        (r#"{"args":{"a":1,"b":{"c":2,"d":3}}}"#, r#"{"args":{"b":{"d":3,"c":2},"a":1}}"#),
-        (r#"{"args":{"a":[{"x":1,"y":2}]}}"#, r#"{"args":{"a":[{"y":2,"x":1}]}}"#),
-        (r#"{"args":{"a":-0}}"#, r#"{"args":{"a":0}}"#),
-        (r#"{"args":{"a":1e2}}"#, r#"{"args":{"a":100.0}}"#),
-        (r#"{"args":{"a":0.0}}"#, r#"{"args":{"a":1e-400}}"#),
-        (r#"{"args":{"a":"\u00e9"},"name":"\u00e9"}"#, r#"{"args":{"a":"é"},"name":"é"}"#),
-        (r#"{"args":{"\u0061":"\/"}}"#, r#"{"args":{"a":"/"}}"#),
-        (r#"{"args":{"a":2,"a":1},"priority":9,"priority":0}"#, r#"{"args":{"a":1}}"#),
-        (r#"{"priority":-0}"#, "{}"),
-    ];
-    let different: &[(&str, &str)] = &[
-        ("{}", r#"{"name":""}"#),
-        ("{}", r#"{"priority":1}"#),
-        ("{}", r#"{"max_attempts":4}"#),
-        ("{}", r#"{"routes":["Default"]}"#),
-        (r#"{"routes":["a"]}"#, r#"{"routes":["a","b"]}"#),
-        (r#"{"args":{"a":1}}"#, r#"{"metadata":{"a":1}}"#),
-        (r#"{"args":{"a":1}}"#, r#"{"args":{"a":1.0}}"#),
-        (r#"{"args":{"a":0.0}}"#, r#"{"args":{"a":-0.0}}"#),
-        (r#"{"args":{"a":0}}"#, r#"{"args":{"a":-0.0}}"#),
-        (r#"{"args":{"a":1}}"#, r#"{"args":{"a":true}}"#),
-        (r#"{"args":{"a":1}}"#, r#"{"args":{"a":"1"}}"#),
-        (r#"{"args":{"a":null}}"#, r#"{"args":{}}"#),
-        (r#"{"args":{"a":[1,2]}}"#, r#"{"args":{"a":[2,1]}}"#),
-        (r#"{"args":{"a":[]}}"#, r#"{"args":{"a":{}}}"#),
-        (r#"{"name":"é"}"#, "{\"name\":\"e\u{301}\"}"),
-        (r#"{"args":{"a":9007199254740993}}"#, r#"{"args":{"a":9007199254740992}}"#),
-    ];
-    let server = Server::with_queue();
-    let cases = same.iter().map(|case| (case, true)).chain(different.iter().map(|case| (case, false)));
-    for (n, ((first, second), is_same)) in cases.enumerate() {
-        let task = server.create(n, *first);
-        let again = server.put(&of_task(n, ""), *second);
-        if is_same {
-            assert_eq!(again.expect(200).json(), task, "{first} {second}");
-        } else {
-            again.assert_error(409, "task_id_conflict");
-        }
-        server.put(&of_task(n, ""), *first).expect(200);
-    }
-}
-
-#[test]
 fn a_task_created_again_has_no_memory_of_its_runs() {
     let server = Server::with_queue();
     server.create_in_state(1, "failed");
@@ -86,52 +36,6 @@ fn a_task_created_again_has_no_memory_of_its_runs() {
     assert_eq!((&task["attempt"], &task["last_error"]), (&json!(0), &Value::Null));
     server.act(1, "fail", 1001).assert_error(409, "stale_run");
     assert_eq!(server.task(1), task);
-}
-
-#[test]
-fn stored_data_may_be_exactly_1_mib() {
-    let server = Server::with_queue();
-    for field in ["args", "metadata"] {
-        let body = |bytes: usize| format!("{{\"{field}\":{}}}", object_of(bytes));
-        server.put(&of_task(1, ""), body(ROOM + 1)).assert_error(422, "task_data_too_large");
-        server.get(&of_task(1, "")).assert_error(404, "task_not_found");
-        server.put(&of_task(1, ""), body(ROOM)).expect(201);
-        server.delete(&of_task(1, "")).expect(204);
-    }
-}
-
-#[test]
-fn the_limit_holds_for_the_outcome_of_an_update() {
-    let server = Server::with_queue();
-    let half = object_of(600_000);
-    server.put(&of_task(1, ""), format!("{{\"args\":{half}}}")).expect(201);
-    let room = ROOM + 2 - 600_000;
-    for field in ["metadata", "result"] {
-        let before = server.task(1);
-        let exceeds = format!("{{\"{field}\":{}}}", object_of(room + 1));
-        server.patch(&of_task(1, ""), exceeds).assert_error(422, "task_data_too_large");
-        assert_eq!(server.task(1), before);
-        server.patch(&of_task(1, ""), format!("{{\"{field}\":{}}}", object_of(room))).expect(200);
-        server.patch(&of_task(1, ""), json!({"priority": 10})).assert_error(422, "task_data_too_large");
-        server.patch(&of_task(1, ""), json!({"priority": 9})).expect(200);
-        server.patch(&of_task(1, ""), json!({field: {}, "priority": 0})).expect(200);
-    }
-}
-
-#[test]
-fn the_limit_holds_for_the_outcome_of_a_completion() {
-    let server = Server::with_queue();
-    server.put(&of_task(1, ""), format!("{{\"args\":{}}}", object_of(600_000))).expect(201);
-    let room = ROOM + 2 - 600_000;
-    let claim = server.claim(1);
-    let complete = |bytes: usize| {
-        let body = format!("{{\"run_id\":\"{}\",\"result\":{}}}", run_id(1), object_of(bytes));
-        server.post(&of_task(1, "/complete"), body)
-    };
-    complete(room + 1).assert_error(422, "task_data_too_large");
-    assert_eq!(server.task(1), claim["task"]);
-    complete(room).expect(204);
-    assert_eq!(server.task(1)["status"], "succeeded");
 }
 
 #[test]

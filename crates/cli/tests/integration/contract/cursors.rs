@@ -73,6 +73,7 @@ fn a_task_cursor_is_bound_to_every_selector() {
         "order_by=id",
         "descending=false",
         "order_by=id&descending=false",
+        "include_archived=true",
     ];
     for selection in selections {
         let page = server.list(&format!("{selection}&limit=1"));
@@ -92,9 +93,14 @@ fn a_task_cursor_is_bound_to_every_selector() {
 fn spellings_of_the_same_selection_share_their_cursors() {
     let server = six_tasks();
     let cursor = cursor_of(&server, &in_queue("/tasks?"));
-    for query in
-        ["", "order_by=created_at", "descending=true", "order_by=created_at&descending=YES", "descending=1&x=y"]
-    {
+    for query in [
+        "",
+        "order_by=created_at",
+        "descending=true",
+        "order_by=created_at&descending=YES",
+        "descending=1&x=y",
+        "include_archived=no",
+    ] {
         assert_eq!(server.ids(&format!("{query}&cursor={cursor}")), [4, 3, 2, 1], "{query}");
     }
     let cursor = cursor_of(&server, &in_queue("/tasks?descending=false&filter=priority%20%3E%200"));
@@ -119,6 +125,7 @@ fn a_cursor_is_bound_to_its_resource_and_queue() {
         in_queue("/tasks/count?group_by=status,routes"),
         in_queue("/tasks/count?group_by=routes&status=pending"),
         in_queue("/tasks/count?group_by=routes&filter=priority%3E0"),
+        in_queue("/tasks/count?group_by=routes&include_archived=true"),
         in_queue("/workers/count?group_by=route"),
         in_queue("/workers/count?group_by=route,status"),
         in_queue("/workers?filter=status==%22idle%22"),
@@ -137,54 +144,4 @@ fn a_cursor_is_bound_to_its_resource_and_queue() {
             }
         }
     }
-}
-
-#[test]
-fn a_cursor_with_one_bit_flipped_is_refused() {
-    let server = six_tasks();
-    for path in [
-        in_queue("/tasks?"),
-        in_queue("/tasks?order_by=name&filter=priority%3E0"),
-        in_queue("/tasks/count?group_by=routes"),
-    ] {
-        let page = server.get(&format!("{path}&limit=2")).expect(200).json();
-        let cursor = page["next_cursor"].as_str().unwrap().to_owned();
-        assert!(cursor.is_ascii(), "{cursor}");
-        for position in 0..cursor.len() {
-            for bit in [0, 1, 5] {
-                let mut bytes = cursor.clone().into_bytes();
-                bytes[position] ^= 1 << bit;
-                let flipped = encode(&String::from_utf8(bytes).unwrap());
-                server.get(&format!("{path}&cursor={flipped}")).assert_error(422, "invalid_cursor");
-            }
-        }
-    }
-}
-
-#[test]
-fn texts_that_are_no_cursor_are_refused() {
-    let server = six_tasks();
-    let cursor = cursor_of(&server, &in_queue("/tasks?"));
-    let half = &cursor[..cursor.len() / 2];
-    let (long, longer) = ("A".repeat(16384), "A".repeat(16385));
-    let doubled = format!("{cursor}{cursor}");
-    let padded = format!("{cursor}%20");
-    let texts = ["", "null", "%00", "%FF", "e30=", "AAAA", "'%20OR%201=1--", half, &long, &longer, &doubled, &padded];
-    for text in texts {
-        for path in [in_queue("/tasks?"), in_queue("/workers?"), in_queue("/tasks/count?group_by=status")] {
-            server.get(&format!("{path}&cursor={text}")).assert_error(422, "invalid_cursor");
-        }
-    }
-}
-
-#[test]
-fn names_with_any_character_make_usable_cursors() {
-    let server = Server::with_queue();
-    let names = ["", "\u{10ffff}", "é", "'", "\"", "\\", "%", "a b", "{}", "\u{e000}"];
-    for (n, name) in names.iter().enumerate() {
-        server.create(n, json!({"name": name}));
-    }
-    let mut seen = server.walk("order_by=name", 1);
-    seen.sort_unstable();
-    assert_eq!(seen, (0..names.len()).collect::<Vec<_>>());
 }

@@ -20,13 +20,6 @@ fn delay_of(task: &Value) -> i64 {
     micros(&task["not_before"]) - micros(&task["updated_at"])
 }
 
-/// Makes a task claimable at once.
-#[track_caller]
-fn clear_delay(server: &Server, n: usize) {
-    let task = server.patch(&of_task(n, ""), json!({"not_before": null})).expect(200).json();
-    assert_eq!(task.get("not_before"), None);
-}
-
 #[test]
 fn a_delayed_task_is_claimed_when_its_time_has_come() {
     let server = Server::with_queue();
@@ -43,76 +36,32 @@ fn a_delayed_task_is_claimed_when_its_time_has_come() {
 }
 
 #[test]
-fn an_update_delays_a_task_and_clears_the_delay_and_a_requeue_clears_it_too() {
+fn who_fails_or_unclaims_a_task_says_when_it_may_be_claimed_again_or_that_it_may_not() {
     let server = Server::with_queue();
-    server.create(1, json!({}));
-    let at = "2099-01-02T03:04:05.000006Z";
-    let changed = server.patch(&of_task(1, ""), json!({"not_before": "2099-01-02T04:04:05.000006+01:00"})).expect(200);
-    assert_eq!(changed.json()["not_before"], at);
-    let again = server.patch(&of_task(1, ""), json!({"not_before": at})).expect(200);
-    assert_eq!(again.text(), changed.text(), "the same time changes nothing");
-    clear_delay(&server, 1);
-    let delayed = json!({"filter": "priority == 0", "changes": {"not_before": at}});
-    assert_eq!(server.patch(&in_queue("/tasks"), delayed).expect(200).json(), json!({"matched": 1, "updated": 1}));
-    assert_eq!(server.requeue(1).expect(200).json().get("not_before"), None);
-}
-
-#[test]
-fn the_fields_stand_behind_those_of_the_contract_and_only_where_they_are_used() {
-    let server = Server::with_queue();
-    let at = "2099-01-02T03:04:05.000006Z";
-    let delay = json!({"seconds": 1.5});
-    let used = json!({"not_before": at, "retry_delay": delay, "timeout_seconds": 31_536_000});
-    let text = server.put(&of_task(1, ""), used).expect(201).text();
-    let shown = r#""finished_at":null,"not_before":"2099-01-02T03:04:05.000006Z","retry_delay":{"factor":2,"max_seconds":86400,"seconds":1.5},"timeout_seconds":31536000}"#;
-    assert!(text.ends_with(shown), "{text}");
-    assert_eq!(server.get(&of_task(1, "")).text(), text);
-    assert!(server.get(&in_queue("/tasks")).text().contains(shown));
-    let cleared = json!({"not_before": null, "retry_delay": null, "timeout_seconds": null});
-    let text = server.patch(&of_task(1, ""), cleared).expect(200).text();
-    assert!(text.ends_with(r#""finished_at":null}"#), "{text}");
-}
-
-#[test]
-fn a_fail_says_when_the_next_attempt_may_begin_or_that_there_is_none() {
-    let server = Server::with_queue();
-    let fail = |run: usize, more: Value| {
-        let mut body = action_body("fail", run);
+    let ended = |action: &str, run: usize, more: Value| {
+        let mut body = action_body(action, run);
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        server.post(&of_task(1, "/fail"), body).expect(204);
+        server.post(&of_task(1, &format!("/{action}")), body).expect(204);
         server.task(1)
     };
     server.create(1, json!({"retry_delay": {"seconds": 100}, "max_attempts": 9}));
-    server.claim(1);
-    assert_eq!(delay_of(&fail(1, json!({"retry_after_seconds": 7}))), 7 * SECOND);
-    clear_delay(&server, 1);
-    server.claim(2);
-    assert_eq!(delay_of(&fail(2, json!({"retry_after_seconds": 0.25}))), SECOND / 4);
-    clear_delay(&server, 1);
-    server.claim(3);
-    assert_eq!(delay_of(&fail(3, json!({"retry_after_seconds": null, "retry": null}))), 400 * SECOND);
-    clear_delay(&server, 1);
-    server.claim(4);
-    let task = fail(4, json!({"retry_after_seconds": 0, "retry": true}));
-    assert_eq!(task.get("not_before"), None, "{task}");
-    server.claim(5);
-    let task = fail(5, json!({"retry": false}));
-    assert_eq!((&task["status"], &task["attempt"], task.get("not_before")), (&json!("failed"), &json!(5), None));
-    assert_eq!(fail(5, json!({"retry": false})), task, "a repetition changes nothing");
-}
-
-#[test]
-fn an_unclaim_says_when_the_task_may_be_claimed_again() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    server.claim(1);
-    let body = json!({"run_id": run_id(1), "delay_seconds": 60});
-    for _ in 0..2 {
-        server.post(&of_task(1, "/unclaim"), &body).expect(204);
+    for (run, (action, said, seconds)) in [
+        ("fail", json!({"retry_after_seconds": 7}), 7),
+        ("unclaim", json!({"delay_seconds": 60}), 60),
+        ("fail", json!({}), 200),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        server.claim(run);
+        let task = ended(action, run, said);
+        assert_eq!(delay_of(&task), seconds * SECOND, "{task}");
+        let cleared = server.patch(&of_task(1, ""), json!({"not_before": null})).expect(200).json();
+        assert_eq!(cleared.get("not_before"), None);
     }
-    let task = server.task(1);
-    assert_eq!((&task["attempt"], delay_of(&task)), (&json!(0), 60 * SECOND));
-    server.claim_for("q", "default", 2).expect(204);
+    server.claim(9);
+    let task = ended("fail", 9, json!({"retry": false}));
+    assert_eq!((&task["status"], task.get("not_before")), (&json!("failed"), None), "{task}");
 }
 
 #[test]

@@ -10,31 +10,6 @@ fn waiting_for(numbers: &[usize]) -> Value {
     json!({"dependencies": numbers.iter().map(|n| task_id(*n)).collect::<Vec<_>>(), "routes": ["child"]})
 }
 
-/// Claims task `n`, the next one of the route `default`, and completes it.
-#[track_caller]
-fn complete(server: &Server, n: usize, run: usize) {
-    assert_eq!(server.claimed(run), n);
-    server.act(n, "complete", run).expect(204);
-}
-
-#[test]
-fn a_task_is_claimed_only_when_all_that_it_depends_on_have_succeeded() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    server.create(2, json!({}));
-    let task = server.create(3, waiting_for(&[2, 1]));
-    assert_eq!((&task["status"], &task["dependencies"]), (&json!("pending"), &json!([task_id(1), task_id(2)])));
-    assert!(!server.finds_a_task("child", 10));
-    complete(&server, 1, 1);
-    assert!(!server.finds_a_task("child", 11));
-    server.claim(2);
-    assert!(!server.finds_a_task("child", 12));
-    server.act(2, "complete", 2).expect(204);
-    let claimed = server.claim_for("q", "child", 13).expect(200).json();
-    assert_eq!(claimed["task"]["id"], json!(task_id(3)));
-    assert_eq!(claimed["task"]["dependencies"], task["dependencies"], "they stay what they were");
-}
-
 #[test]
 fn who_creates_or_updates_a_task_that_waits_for_itself_is_warned() {
     let server = Server::with_queue();
@@ -51,44 +26,6 @@ fn who_creates_or_updates_a_task_that_waits_for_itself_is_warned() {
     assert_eq!((&reasons[0]["code"], &reasons[0]["tasks"]), (&json!("dependency_cycle"), &json!([task_id(2)])));
     assert_eq!(reasons[1]["code"], "dependencies");
     assert_eq!(warnings(&server.put(&of_task(4, ""), json!({})).expect(201)), None);
-}
-
-#[test]
-fn order_and_repetition_of_dependencies_are_no_difference() {
-    let server = Server::with_queue();
-    let made = server.create(9, waiting_for(&[3, 1, 2]));
-    for same in [waiting_for(&[1, 2, 3]), waiting_for(&[3, 3, 2, 1, 1])] {
-        assert_eq!(server.put(&of_task(9, ""), same).expect(200).json(), made);
-    }
-    for other in [waiting_for(&[1, 2]), waiting_for(&[1, 2, 3, 4]), json!({"routes": ["child"]})] {
-        server.put(&of_task(9, ""), other).assert_error(409, "task_id_conflict");
-    }
-    let mut cancels = waiting_for(&[1, 2, 3]);
-    cancels["on_dependency_failure"] = json!("cancel");
-    server.put(&of_task(9, ""), &cancels).assert_error(409, "task_id_conflict");
-    cancels["on_dependency_failure"] = json!("wait");
-    server.put(&of_task(9, ""), &cancels).expect(200);
-    let changed = server.patch(&of_task(9, ""), json!({"dependencies": [task_id(2), task_id(1), task_id(3)]}));
-    assert_eq!(changed.expect(200).json(), made, "the same set changes nothing");
-    let plain = server.create(8, json!({"dependencies": []}));
-    assert_eq!(plain.get("dependencies"), None);
-}
-
-#[test]
-fn an_update_replaces_the_dependencies_of_one_task_and_of_many() {
-    let server = Server::with_queue();
-    for n in 2..5 {
-        server.create(n, waiting_for(&[1, 100]));
-    }
-    let changed = server.patch(&of_task(2, ""), json!({"dependencies": [task_id(1)]})).expect(200).json();
-    assert_eq!(changed["dependencies"], json!([task_id(1)]));
-    let body = json!({"filter": "exists(id)", "changes": {"dependencies": [task_id(2), task_id(1)]}});
-    for updated in [3, 0] {
-        let answer = server.patch(&in_queue("/tasks"), &body).expect(200).json();
-        assert_eq!(answer, json!({"matched": 3, "updated": updated}));
-    }
-    let text = server.get(&of_task(3, "")).text();
-    assert!(text.contains(r#""dependencies":["t_000000000001","t_000000000002"]}"#), "{text}");
 }
 
 /// A task that is cancelled when one of these cannot succeed any more.
@@ -145,4 +82,15 @@ fn a_batch_tells_of_tasks_that_are_cancelled_at_once_as_created() {
     body["id"] = json!(task_id(2));
     assert_eq!(server.batch("create", json!({"tasks": [body]}))[0]["outcome"], "created");
     assert_cancelled_because_of(&server.task(2), 1, "was cancelled");
+}
+
+#[test]
+fn a_large_batch_of_tasks_with_many_dependencies_is_judged_item_by_item() {
+    let server = Server::with_queue();
+    let dependencies: Vec<String> = (0..1_000).map(|n| task_id(100_000 + n)).collect();
+    let of = |n: usize| json!({"id": task_id(n), "dependencies": dependencies});
+    let made = server.batch("create", json!({"tasks": (0..100).map(of).collect::<Vec<_>>()}));
+    assert!(made.iter().all(|item| item["outcome"] == "created"));
+    assert!(!server.finds_a_task("default", 1));
+    server.post(&in_queue("/tasks/bulk/delete"), json!({"filter": "exists(id)", "expect": 100})).expect(200);
 }

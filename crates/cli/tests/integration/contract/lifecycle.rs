@@ -40,17 +40,3 @@ fn each_action_is_allowed_in_its_states_only() {
         }
     }
 }
-
-#[test]
-fn refused_actions_on_a_running_task_leave_its_run_intact() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    let claim = server.claim(1);
-    server.patch(&of_task(1, ""), json!({"priority": 9})).assert_error(409, "task_running");
-    server.delete(&of_task(1, "")).assert_error(409, "task_running");
-    server.requeue(1).assert_error(409, "task_state_conflict");
-    let bulk = json!({"filter": "priority == 0", "changes": {"priority": 9}});
-    assert_eq!(server.patch(&in_queue("/tasks"), bulk).expect(200).json(), json!({"matched": 0, "updated": 0}));
-    assert_eq!(server.claim(1), claim);
-    server.act(1, "complete", 1).expect(204);
-}

@@ -1,65 +1,10 @@
-//! Lists of tasks: selectors, order, limits and the walk over pages (docs/reference/http-api.md §7).
-//! What a cursor is bound to is in `cursors`, the spelling of parameters in `query_parameters`, filters in `filter_*`.
+//! Lists of tasks: how databases sort and select texts and numbers, and what bounds a page (docs/reference/http-api.md §7). Every
+//! order and selection is proven by the conformance suite of the stores. What a cursor is bound to is in `cursors`, the spelling of
+//! parameters in `query_parameters`, filters in `filter_*`.
 
 use serde_json::json;
 
 use super::support::*;
-
-/// For each order the numbers of the tasks of `assortment`, ascending and descending.
-const ORDERS: [(&str, [usize; 6], [usize; 6]); 11] = [
-    ("id", [1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1]),
-    ("name", [5, 1, 3, 6, 2, 4], [6, 3, 1, 5, 4, 2]),
-    ("status", [5, 2, 3, 4, 1, 6], [6, 1, 4, 3, 2, 5]),
-    ("priority", [2, 4, 5, 1, 3, 6], [6, 3, 1, 5, 4, 2]),
-    ("attempt", [4, 5, 1, 2, 3, 6], [6, 3, 2, 1, 5, 4]),
-    ("max_attempts", [2, 3, 4, 5, 6, 1], [1, 6, 5, 4, 3, 2]),
-    ("last_route", [1, 2, 3, 6, 4, 5], [6, 3, 2, 1, 5, 4]),
-    ("created_at", [3, 1, 2, 5, 4, 6], [6, 4, 5, 2, 1, 3]),
-    ("updated_at", [4, 1, 6, 3, 2, 5], [5, 2, 3, 6, 1, 4]),
-    ("started_at", [1, 6, 3, 2, 4, 5], [2, 3, 6, 1, 5, 4]),
-    ("finished_at", [6, 3, 2, 1, 4, 5], [2, 3, 6, 5, 4, 1]),
-];
-
-/// Six tasks in all states, with ties and nulls in every column that can have them.
-fn assortment() -> SharedServer {
-    let server = Server::with_queue();
-    for (n, name, priority, max_attempts) in [
-        (3, json!("b"), 5, 2),
-        (1, json!("a"), 5, 9),
-        (2, json!(null), -1, 1),
-        (5, json!("B"), 0, 3),
-        (4, json!(null), 0, 3),
-        (6, json!("é"), 7, 3),
-    ] {
-        let routes = [format!("r{n}")];
-        server.create(n, json!({"name": name, "priority": priority, "max_attempts": max_attempts, "routes": routes}));
-    }
-    for (n, end) in [(1, ""), (6, "complete"), (3, "fail"), (2, "fail")] {
-        server.claim_for("q", &format!("r{n}"), n).expect(200);
-        if !end.is_empty() {
-            server.act(n, end, n).expect(204);
-        }
-    }
-    server.cancel(5).expect(200);
-    server
-}
-
-#[test]
-fn every_order_has_nulls_last_and_ties_by_id() {
-    let server = assortment();
-    for (field, ascending, descending) in ORDERS {
-        assert_eq!(server.ids(&format!("order_by={field}&descending=false")), ascending, "{field} ascending");
-        assert_eq!(server.ids(&format!("order_by={field}&descending=true")), descending, "{field} descending");
-        assert_eq!(server.ids(&format!("order_by={field}")), descending, "{field} in the default direction");
-    }
-}
-
-#[test]
-fn the_default_order_is_newest_first() {
-    let server = assortment();
-    assert_eq!(server.ids(""), [6, 4, 5, 2, 1, 3]);
-    assert_eq!(server.ids("descending=false"), [3, 1, 2, 5, 4, 6]);
-}
 
 #[test]
 fn strings_sort_by_code_point() {
@@ -100,16 +45,6 @@ fn a_page_has_100_tasks_unless_the_limit_says_otherwise() {
 }
 
 #[test]
-fn status_selects_one_of_the_five_words() {
-    let server = assortment();
-    for (status, expected) in
-        [("pending", &[3, 4][..]), ("running", &[1]), ("succeeded", &[6]), ("failed", &[2]), ("cancelled", &[5])]
-    {
-        assert_eq!(server.ids(&format!("{BY_ID}&status={status}")), expected, "{status}");
-    }
-}
-
-#[test]
 fn name_selects_exactly() {
     let server = Server::with_queue();
     let names = ["a", "A", "a ", "", "a%", "a_", "ab", "é", "a+b", "a&b=c", "a'b", "a\"b"];
@@ -127,15 +62,20 @@ fn name_selects_exactly() {
 }
 
 #[test]
-fn selectors_are_combined_with_and() {
-    let server = assortment();
-    let table: [(&str, &[usize]); 3] = [
-        ("name_fuzzy=b", &[3, 5]),
-        ("name_fuzzy=b&filter=priority==0&status=cancelled&name=B", &[5]),
-        ("name_fuzzy=b&filter=priority==0&status=cancelled&name=b", &[]),
-    ];
-    for (query, expected) in table {
-        assert_eq!(server.ids(&format!("{BY_ID}&{query}")), expected, "{query}");
+fn a_search_of_more_than_64_different_words_or_8192_bytes_is_refused_in_lists_and_counts() {
+    let server = Server::with_queue();
+    server.create(1, json!({"name": "w0123456789"}));
+    let words = |different: usize| (0..different).map(|n| format!("w{n:02}")).collect::<Vec<_>>().join("+");
+    for path in ["/api/v2/queues/q/tasks", "/api/v2/queues/q/tasks/count"] {
+        let asked = |search: &str| server.get(&format!("{path}?name_fuzzy={search}"));
+        asked(&words(64)).expect(200);
+        asked(&"a".repeat(8192)).expect(200);
+        for (search, advice) in [(words(65), "64 different words"), ("a".repeat(8193), "8192 bytes")] {
+            let details = asked(&search).assert_error(422, "invalid_request");
+            let error = &details["errors"][0];
+            assert_eq!(error["location"], json!(["query", "name_fuzzy"]), "{details}");
+            assert!(error["message"].as_str().unwrap().contains(advice), "{details}");
+        }
     }
 }
 

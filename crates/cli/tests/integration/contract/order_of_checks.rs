@@ -35,6 +35,10 @@ fn endpoints() -> Vec<(&'static str, String, String)> {
         ("GET", format!("{task}/output"), String::new()),
         ("POST", format!("{task}/output"), json!({"run_id": run_id(1), "offset": 0, "text": "a"}).to_string()),
         ("POST", format!("{task}/progress"), json!({"run_id": run_id(1), "progress": {}}).to_string()),
+        ("GET", format!("{task}/explain"), String::new()),
+        ("GET", "/stats".to_owned(), String::new()),
+        ("GET", "/settings".to_owned(), String::new()),
+        ("PATCH", "/settings".to_owned(), "{}".to_owned()),
         ("DELETE", String::new(), String::new()),
         ("DELETE", "?cascade=true".to_owned(), String::new()),
     ];

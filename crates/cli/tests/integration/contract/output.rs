@@ -46,17 +46,6 @@ fn what_a_run_prints_can_be_read_and_changes_nothing_of_its_task() {
 }
 
 #[test]
-fn only_the_last_bytes_are_kept() {
-    let server = Server::with_arguments(&["--task-output-bytes", "10"]);
-    server.create_queue("q");
-    server.create_running(1);
-    print(&server, 1, 0, "0123456789");
-    print(&server, 1, 10, "abc");
-    let output = read(&server, 1, 0);
-    assert_eq!((&output["start"], &output["text"]), (&json!(3), &json!("3456789abc")));
-}
-
-#[test]
 fn without_output_it_is_judged_and_not_kept() {
     let server = Server::with_environment(&[], &[("TASKQUEUE_TASK_OUTPUT_BYTES", "0")]);
     server.create_queue("q");
@@ -73,8 +62,7 @@ fn without_output_it_is_judged_and_not_kept() {
 #[test]
 fn a_wrong_number_of_bytes_to_keep_is_refused_at_the_start() {
     for wrong in ["-1", "16777217", "x", ""] {
-        let exit = run(&["serve", "--task-output-bytes", wrong], &[]);
-        assert!(exit.code == Some(2) && exit.stderr.contains("--task-output-bytes"), "{exit:?}");
+        run(&["serve", "--task-output-bytes", wrong], &[]).fails_with(2, &["--task-output-bytes"]);
     }
 }
 

@@ -37,26 +37,6 @@ fn progress_is_shown_behind_the_fields_of_the_contract_and_replaced_as_a_whole()
 }
 
 #[test]
-fn progress_is_refused_as_a_heartbeat_would_be() {
-    let server = Server::with_queue();
-    server.create_running(1);
-    server.create_running(2);
-    server.create(3, json!({}));
-    server.act(2, "complete", 2).expect(204);
-    let before = server.snapshot();
-    for (n, run) in [(1, 2), (1, 9), (2, 2), (2, 9), (3, 3), (4, 4)] {
-        let (progress, heartbeat) = (report(&server, n, run, json!({"step": 1})), server.act(n, "heartbeat", run));
-        assert_eq!((progress.status, progress.json()), (heartbeat.status, heartbeat.json()), "{n} {run}");
-    }
-    report(&server, 1, 9, json!({})).assert_error(409, "stale_run");
-    report(&server, 2, 2, json!({})).assert_details(409, "run_finalized", &json!({"action": "complete"}));
-    report(&server, 4, 4, json!({})).assert_error(404, "task_not_found");
-    assert_eq!(server.snapshot(), before);
-    server.delete(&of_task(2, "")).expect(204);
-    report(&server, 2, 2, json!({})).assert_error(404, "task_not_found");
-}
-
-#[test]
 fn what_is_no_object_is_refused_and_null_is_nothing_only_in_a_heartbeat() {
     let server = Server::with_queue();
     server.create_running(1);

@@ -16,6 +16,8 @@ fn observations(server: &Server) -> Value {
 #[test]
 fn telemetry_is_shown_behind_the_fields_of_the_contract_and_replaced_as_a_whole() {
     let server = Server::with_queue();
+    let unknown = json!({"queue": "q", "worker_id": worker_id(1)});
+    measure(&server, 1, json!({})).assert_details(404, "worker_not_found", &unknown);
     server.put(&of_worker(1), idle()).expect(204);
     let without = observations(&server);
     assert_eq!(without[0].as_object().unwrap().len(), 7);
@@ -46,23 +48,6 @@ fn a_later_report_keeps_the_telemetry_and_metadata_stands_before_it() {
     assert_eq!(second[0]["telemetry"], json!({}));
     assert_eq!(second[0]["telemetry_updated_at"], first[0]["telemetry_updated_at"]);
     assert!(server.get(&in_queue("/workers")).text().contains(r#""metadata":{"host":"gpu-3"},"telemetry":{},"#));
-}
-
-#[test]
-fn a_worker_that_is_not_observed_is_not_found() {
-    let server = Server::with_queue();
-    let details = json!({"queue": "q", "worker_id": worker_id(1)});
-    measure(&server, 1, json!({})).assert_details(404, "worker_not_found", &details);
-    server.put(&of_worker(1), idle()).expect(204);
-    server.create_queue("other");
-    let elsewhere = (of_worker(1) + "/telemetry").replace("/q/", "/other/");
-    server.post(&elsewhere, json!({"telemetry": {}})).assert_error(404, "worker_not_found");
-    let nowhere = (of_worker(1) + "/telemetry").replace("/q/", "/nope/");
-    server.post(&nowhere, json!({"telemetry": {}})).assert_error(404, "queue_not_found");
-    server.delete(&of_worker(1)).expect(204);
-    measure(&server, 1, json!({})).assert_error(404, "worker_not_found");
-    server.put(&of_worker(1), idle()).expect(204);
-    assert_eq!(observations(&server)[0].get("telemetry"), None, "it went with the observation");
 }
 
 #[test]

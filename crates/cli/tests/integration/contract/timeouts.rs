@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::support::*;
 
@@ -41,17 +41,4 @@ fn a_run_that_beats_but_takes_too_long_is_ended() {
     server.claim(2);
     beat_until_refused(&server, 1, 2);
     assert_eq!(server.task(1)["status"], "failed", "no attempt is left");
-}
-
-#[test]
-fn the_limit_may_be_set_changed_and_cleared_while_the_task_does_not_run() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    let limited = |limit: Value| server.patch(&of_task(1, ""), json!({"timeout_seconds": limit}));
-    assert_eq!(limited(json!(1)).expect(200).json()["timeout_seconds"], 1);
-    assert_eq!(limited(json!(31_536_000)).expect(200).json()["timeout_seconds"], 31_536_000);
-    server.claim(1);
-    limited(json!(1)).assert_error(409, "task_running");
-    server.act(1, "complete", 1).expect(204);
-    assert_eq!(limited(Value::Null).expect(200).json().get("timeout_seconds"), None);
 }

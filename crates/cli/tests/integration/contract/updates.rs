@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::support::*;
 
-pub(crate) fn update(server: &Server, n: usize, changes: &Value) -> Value {
+fn update(server: &Server, n: usize, changes: &Value) -> Value {
     let task = server.patch(&of_task(n, ""), changes).expect(200).json();
     assert_task(&task);
     assert_eq!(server.task(n), task);

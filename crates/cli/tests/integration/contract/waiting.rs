@@ -1,4 +1,6 @@
 //! Claims that wait (`Prefer: wait=N`, RFC 7240): an extension that changes nothing for requests without the header.
+//! What wakes them is proven by the conformance suite of the stores; how long they wait, and what becomes of clients that
+//! disconnect, in `server`.
 
 use std::time::{Duration, Instant};
 
@@ -48,77 +50,6 @@ fn without_the_header_nothing_is_different() {
         let replay = Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", ignored).json(body);
         let replay = server.send(&replay).expect(200);
         assert_eq!((replay.text(), names(&replay)), (plain.text(), names(&plain)), "{ignored}");
-    }
-}
-
-#[test]
-fn what_is_wrong_is_answered_at_once() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    server.claim(1);
-    server.act(1, "complete", 1).expect(204);
-    let begun = Instant::now();
-    server.send(&waiting("default", 1, 25)).assert_error(409, "stale_run");
-    server.send(&waiting("no route", 2, 25)).assert_error(422, "invalid_request");
-    let mut elsewhere = waiting("default", 2, 25);
-    elsewhere.target = "/api/v2/queues/none/tasks/claim".into();
-    let refused = server.send(&elsewhere);
-    refused.assert_error(404, "queue_not_found");
-    assert_eq!(refused.header("Preference-Applied"), None);
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-}
-
-#[test]
-fn a_wait_ends_in_time_and_the_connection_goes_on() {
-    let server = Server::with_queue();
-    let mut connection = server.connect();
-    let begun = Instant::now();
-    let response = connection.exchange(&waiting("default", 1, 1)).unwrap();
-    assert_eq!((response.status, response.header("Preference-Applied")), (204, Some("wait=1")));
-    assert!(begun.elapsed() >= Duration::from_secs(1));
-    server.create(1, json!({}));
-    let response = connection.exchange(&waiting("default", 1, 90)).unwrap();
-    assert_eq!((response.status, response.header("Preference-Applied")), (200, Some("wait=60")));
-    // A repetition finds the same task again, waiting or not (I3).
-    let again = connection.exchange(&waiting("default", 1, 5)).unwrap();
-    assert_eq!(again.text(), response.text());
-}
-
-#[test]
-fn deleting_the_queue_answers_waiting_claims() {
-    let server = Server::with_debug_log();
-    let mut waiters = [1, 2, 3].map(|n| begin_and_await_waiting(&server, &waiting("default", n, 25)));
-    server.delete("/api/v2/queues/q").expect(204);
-    for waiter in &mut waiters {
-        waiter.read_response(true).unwrap().assert_error(404, "queue_not_found");
-    }
-}
-
-#[test]
-fn a_waiting_claim_whose_client_disconnected_takes_nothing() {
-    let server = Server::with_debug_log();
-    drop([1, 2, 3].map(|n| begin_and_await_waiting(&server, &waiting("default", n, 60))));
-    server.await_log_lines("the client of a waiting claim has disconnected", 3);
-    server.create(1, json!({}));
-    // A claim that would still be under way is before these at the writer.
-    (2..22).for_each(|n| drop(server.create(n, json!({"routes": ["nobody"]}))));
-    assert_eq!(server.task(1)["status"], "pending");
-    assert_eq!(server.claimed(9), 1);
-}
-
-#[test]
-fn a_client_that_sends_more_after_a_waiting_claim_and_disconnects_takes_nothing() {
-    let server = Server::with_debug_log();
-    for (n, behind) in [&b"x"[..], b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"].into_iter().enumerate() {
-        let mut waiter = begin_and_await_waiting(&server, &waiting(&format!("for-{n}"), n, 60));
-        waiter.write(behind).unwrap();
-        drop(waiter);
-        server.await_log_lines("the client of a waiting claim has disconnected", n + 1);
-        server.create(n, json!({"routes": [format!("for-{n}")]}));
-        // A claim that would still be under way is before these at the writer.
-        (10..30).for_each(|other| drop(server.create(100 * n + other, json!({"routes": ["nobody"]}))));
-        assert_eq!(server.task(n)["status"], "pending");
-        assert_eq!(server.task(n)["attempt"], 0);
     }
 }
 

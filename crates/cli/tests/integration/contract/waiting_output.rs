@@ -63,52 +63,6 @@ fn a_read_waits_until_the_run_prints_or_ends() {
 }
 
 #[test]
-fn a_read_waits_for_its_time_and_no_longer() {
-    let server = Server::with_queue();
-    printing(&server, 1);
-    let begun = Instant::now();
-    let mut connection = server.connect();
-    connection.write(&waiting(1, 3, 1).to_bytes()).unwrap();
-    assert_output(&mut connection, 3, "", false, Some("wait=1"));
-    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
-}
-
-#[test]
-fn what_needs_no_wait_is_answered_at_once() {
-    let server = Server::with_queue();
-    printing(&server, 1);
-    server.create(2, json!({}));
-    let begun = Instant::now();
-    let mut connection = server.connect();
-    connection.write(&waiting(1, 1, 25).to_bytes()).unwrap();
-    assert_output(&mut connection, 1, "bc", false, Some("wait=25"));
-    for (request, code) in [(waiting(2, 0, 25), "output_not_found"), (waiting(3, 0, 25), "task_not_found")] {
-        let refused = server.send(&request);
-        refused.assert_error(404, code);
-        assert_eq!(refused.header("Preference-Applied"), None);
-    }
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-}
-
-#[test]
-fn a_read_whose_client_disconnected_is_dropped_and_a_stop_answers_the_others() {
-    let mut server = Server::with_debug_log();
-    printing(&server, 1);
-    drop(wait_for(&server, 1, 3));
-    server.await_log_lines("the client of a waiting read of output has disconnected", 1);
-    let mut all = [wait_for(&server, 1, 3), wait_for(&server, 1, 3)];
-    let begun = Instant::now();
-    server.signal("TERM");
-    all.iter_mut().for_each(|one| assert_output(one, 3, "", false, None));
-    server.wait();
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    server.start_again();
-    let mut again = wait_for(&server, 1, 3);
-    print(&server, 1, 3, "d").expect(204);
-    assert_output(&mut again, 3, "d", false, Some("wait=25"));
-}
-
-#[test]
 fn what_was_acknowledged_before_a_kill_is_there_and_nothing_that_was_not_sent() {
     let mut server = Server::alone();
     (0..4).for_each(|n| printing(&server, n));

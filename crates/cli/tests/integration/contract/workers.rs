@@ -1,5 +1,5 @@
 //! Worker observations: reports, withdrawal, lists, counts and their filters (docs/reference/http-api.md §10).
-//! Identifiers are in `identifiers`, cursors in `cursors`.
+//! Cursors are in `cursors`; filters, pages and that tasks are left alone are proven in `core` and by the conformance suite.
 
 use serde_json::{Value, json};
 
@@ -63,67 +63,6 @@ fn metadata_of_a_worker_is_optional_and_shown_only_where_there_is_some() {
 }
 
 #[test]
-fn lists_are_ordered_by_code_point_of_the_id() {
-    let server = Server::with_queue();
-    let sorted = ["w_------------", "w_000000000000", "w_AAAAAAAAAAAA", "w____________-", "w_aaaaaaaaaaaa"];
-    for id in ["w_aaaaaaaaaaaa", "w_000000000000", "w____________-", "w_AAAAAAAAAAAA", "w_------------"] {
-        server.put(&in_queue(&format!("/workers/{id}")), idle()).expect(204);
-    }
-    let page = observations(&server, "");
-    let found: Vec<&str> = page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect();
-    assert_eq!(found, sorted);
-}
-
-#[test]
-fn lists_come_in_pages() {
-    let server = Server::with_queue();
-    in_parallel(6, |thread| {
-        (thread..150).step_by(6).for_each(|n| drop(server.put(&of_worker(n), idle()).expect(204)));
-    });
-    assert_eq!(ids(&server, ""), (0..100).collect::<Vec<_>>());
-    assert!(observations(&server, "limit=150")["next_cursor"].is_null());
-    for limit in ["0", "1001", "", "x"] {
-        server.get(&in_queue(&format!("/workers?limit={limit}"))).assert_error(422, "invalid_request");
-    }
-}
-
-#[test]
-fn filters_select_by_the_seven_fields() {
-    let server = four_workers();
-    let table: &[(&str, &[usize])] = &[
-        ("status in ['idle', 'busy']", &[1, 2, 3, 4]),
-        ("route < 'a'", &[3]),
-        ("queue != 'q'", &[]),
-        ("id > 'w_000000000002'", &[3, 4]),
-        ("task_id not in ['t_000000000007', None]", &[3]),
-        ("last_seen_at > '2000-01-01T00:00:00Z'", &[1, 2, 3, 4]),
-        ("expires_at < '2000-01-01T00:00:00+01:00'", &[]),
-        ("not (status == 'idle' or route == 'b')", &[2]),
-    ];
-    for (filter, expected) in table {
-        let query = format!("filter={}", encode(filter));
-        assert_eq!(ids(&server, &query), *expected, "{filter}");
-        let count = server.get(&in_queue(&format!("/workers/count?{query}"))).expect(200).json();
-        assert_eq!(count, json!({"count": expected.len()}), "{filter}");
-    }
-}
-
-#[test]
-fn filters_refuse_everything_else() {
-    let server = four_workers();
-    let refused = ["", "(", "args.x == 1", "'a' in route", "status == 'pending'", "last_seen_at > 'yesterday'"];
-    for filter in refused {
-        for path in ["/workers", "/workers/count", "/workers/count?group_by=status"] {
-            let separator = if path.contains('?') { '&' } else { '?' };
-            let response = server.get(&in_queue(&format!("{path}{separator}filter={}", encode(filter))));
-            response.assert_error(422, "invalid_filter");
-        }
-    }
-    let large = encode(&format!("status == 'idle'{}", " ".repeat(8192)));
-    server.get(&in_queue(&format!("/workers?filter={large}"))).assert_error(422, "filter_too_large");
-}
-
-#[test]
 fn counts_group_by_route_and_status() {
     let server = four_workers();
     let count = |query: &str| server.get(&in_queue(&format!("/workers/count?{query}"))).expect(200).json();
@@ -148,20 +87,4 @@ fn selectors_of_tasks_are_unknown_here_and_ignored() {
     assert_eq!(ids(&server, query), [1, 2, 3, 4]);
     let count = server.get(&in_queue(&format!("/workers/count?{query}"))).expect(200).json();
     assert_eq!(count, json!({"count": 4}));
-}
-
-#[test]
-fn observations_never_affect_tasks() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
-    server.create(2, json!({}));
-    server.claim(1);
-    let before = server.snapshot();
-    for n in 1..=2 {
-        server.put(&of_worker(n), report("default", "busy", json!(task_id(n)))).expect(204);
-        server.put(&of_worker(n), report("default", "idle", json!(null))).expect(204);
-        server.delete(&of_worker(n)).expect(204);
-    }
-    assert_eq!(server.snapshot(), before);
-    assert_eq!(server.claimed(2), 2);
 }

@@ -1,10 +1,6 @@
-//! HTTP itself: methods, unknown paths, body limits, HEAD, connections
+//! HTTP itself: methods, unknown paths, body limits, HEAD; what connections do is tested in `server`
 //! (docs/reference/http-api.md §3.1, §3.3 and §3.7). The version header, content types and the shape of 204 are checked
 //! for every answer by the harness.
-
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
 
 use serde_json::json;
 
@@ -153,109 +149,12 @@ fn an_announced_length_above_the_limit_is_refused_without_reading_the_body() {
 }
 
 #[test]
-fn a_chunked_body_is_refused_as_soon_as_it_is_too_long() {
-    let server = Server::with_queue();
-    for (path, method) in [
-        (of_task(1, ""), "PUT"),
-        (in_queue(""), "PUT"),
-        (in_queue("/tasks/claim"), "POST"),
-        (of_task(1, "/cancel"), "POST"),
-    ] {
-        let mut connection = server.connect();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-        );
-        connection.write(head.as_bytes()).unwrap();
-        connection.write(&chunks(&vec![b' '; MIB + 1])).unwrap();
-        let response = connection.read_response(true).unwrap();
-        assert_general_rules(&response, &path);
-        response.assert_error(413, "request_too_large");
-    }
-    let task = server.get(&of_task(1, ""));
-    task.assert_error(404, "task_not_found");
-}
-
-#[test]
 fn a_mib_of_ignored_body_is_accepted() {
     let server = Server::with_queue();
     let body = "x".repeat(MIB);
     server.put(&in_queue(""), body.as_str()).expect(200);
     server.send(&Request::new("PUT", &in_queue("")).json(body.as_str()).chunked()).expect(200);
     server.call("GET", "/api/v2/queues", body.as_str()).expect(200);
-}
-
-#[test]
-fn a_connection_serves_many_requests() {
-    let server = Server::with_queue();
-    let mut connection = server.connect();
-    for n in 0..50 {
-        let create = Request::new("PUT", &of_task(n, "")).json(json!({"priority": n}));
-        connection.exchange(&create).unwrap().expect(201);
-        connection.exchange(&Request::new("GET", &of_task(99, ""))).unwrap().assert_error(404, "task_not_found");
-        connection
-            .exchange(&Request::new("PUT", &of_task(n, "")).json("{"))
-            .unwrap()
-            .assert_error(422, "invalid_request");
-        connection.exchange(&Request::new("HEAD", &of_task(n, ""))).unwrap().expect(200);
-        connection.exchange(&Request::new("DELETE", &of_task(n, ""))).unwrap().expect(204);
-    }
-}
-
-#[test]
-fn pipelined_requests_are_answered_in_order() {
-    let server = Server::with_queue();
-    let mut connection = server.connect();
-    let requests: Vec<u8> =
-        (0..20).flat_map(|n| Request::new("PUT", &of_task(n, "")).json(json!({"priority": n})).to_bytes()).collect();
-    connection.write(&requests).unwrap();
-    for n in 0..20 {
-        let task = connection.read_response(true).unwrap().expect(201).json();
-        assert_eq!(task["priority"], n);
-    }
-}
-
-#[test]
-fn http_1_0_and_absolute_targets_are_served() {
-    let server = Server::with_queue();
-    let mut connection = server.connect();
-    connection.write(b"GET /api/v2/queues HTTP/1.0\r\n\r\n").unwrap();
-    assert_eq!(connection.read_response(true).unwrap().expect(200).json(), json!([{"name": "q"}]));
-    let mut connection = server.connect();
-    let absolute = connection.exchange(&Request::new("GET", "http://localhost/api/v2/queues")).unwrap().expect(200);
-    assert_eq!(absolute.header(VERSION_HEADER), Some(env!("CARGO_PKG_VERSION")));
-}
-
-#[test]
-fn a_client_may_wait_for_the_go_ahead() {
-    let server = Server::with_queue();
-    let mut connection = server.connect();
-    let head = format!(
-        "PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n",
-        of_task(1, "")
-    );
-    connection.write(head.as_bytes()).unwrap();
-    assert_eq!(connection.read_head().unwrap().0, 100);
-    connection.write(b"{}").unwrap();
-    connection.read_response(true).unwrap().expect(201);
-}
-
-#[test]
-fn a_client_that_has_nothing_more_to_send_still_gets_its_answer() {
-    let server = Server::start();
-    for (request, status) in [
-        ("PUT /api/v2/queues/q HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 201),
-        ("GET /api/v2/queues HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
-    ] {
-        let mut client = TcpStream::connect(&server.address).unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        client.write_all(request.as_bytes()).unwrap();
-        client.shutdown(Shutdown::Write).unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
-        // Whether it is still there may have been asked while the read was under way.
-        let answer = answer.trim_start_matches("HTTP/1.1 100 Continue\r\n\r\n");
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-    }
 }
 
 /// Some clients send what they were given. Characters that the HTTP layer accepts have their meaning, and for the others the

@@ -12,20 +12,6 @@ use super::support::*;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
-fn everybody_may_ask_whether_a_server_is_alive_and_ready() {
-    for server in [Server::start(), Server::with_token("s3cret")] {
-        for path in ["/livez", "/readyz"] {
-            let response = server.connect().exchange(&Request::new("GET", path)).unwrap();
-            assert_general_rules(&response, path);
-            assert_eq!((response.status, response.json()), (200, json!({"status": "ok"})));
-        }
-    }
-    let open = Server::start();
-    let page = Request::new("GET", "/readyz").header("Origin", "https://evil.example");
-    open.send(&page).assert_error(403, "forbidden");
-}
-
-#[test]
 fn a_server_that_stops_is_not_ready_for_whoever_is_still_connected() {
     let mut server = Server::with_arguments(&["--log-level", "info"]);
     let mut connection = server.connect();
