@@ -1,8 +1,8 @@
 //! Batches: many creations, claims and reports with one call.
 
 use taskqueue_client::{
-    BatchClaimRequest, CreateOutcome, Definition, ErrorCode, JsonObject, RunAction, RunId, RunItem, RunReport, Status,
-    TaskId, TaskSelection, capabilities,
+    BatchClaimRequest, CreateOutcome, Definition, ErrorCode, RunAction, RunId, RunItem, RunReport, Status, TaskId,
+    TaskSelection, capabilities,
 };
 
 use super::support::Server;
@@ -28,24 +28,6 @@ async fn more_tasks_than_a_request_may_have_are_created_once_however_often_they_
     assert_eq!(again.items[2001], Ok(CreateOutcome::Created));
     assert_eq!(again.items.iter().filter(|item| **item == Ok(CreateOutcome::Existing)).count(), 2000);
     assert_eq!(client.count(&q, &TaskSelection::all()).await, Ok(2002));
-}
-
-#[tokio::test]
-async fn a_task_that_is_too_large_is_refused_alone_at_its_place() {
-    let server = Server::with_queue();
-    let (client, q) = (client(&server), queue("q"));
-    let of_bytes = |bytes: usize| {
-        let args = JsonObject::from_canonical(&format!("{{\"a\":\"{}\"}}", "x".repeat(bytes)));
-        Definition { args, ..Definition::default() }
-    };
-    let sizes = [1, 2 << 20, 900_000, 17 << 20, 1];
-    let tasks: Vec<_> = sizes.iter().enumerate().map(|(n, bytes)| (task_id(n), of_bytes(*bytes))).collect();
-    let answer = client.create_tasks(&q, &tasks).await;
-    let created: Vec<bool> = answer.items.iter().map(Result::is_ok).collect();
-    assert_eq!(created, [true, false, true, false, true], "{:?}", answer.request_error);
-    for refused in [1, 3] {
-        assert_eq!(answer.items[refused].as_ref().unwrap_err().code(), Some(ErrorCode::RequestTooLarge));
-    }
 }
 
 #[tokio::test]

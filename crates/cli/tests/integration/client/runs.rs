@@ -94,18 +94,3 @@ async fn a_failure_is_charged_and_shown_and_an_unclaim_is_not() {
     assert_eq!((error.failure, error.attempt, error.run_id), (failure, 1, Some(run_id(2))));
     assert_eq!((Some(error.occurred_at), task.result), (task.finished_at, JsonObject::empty()));
 }
-
-#[tokio::test]
-async fn a_failure_without_retry_is_final() {
-    let server = Server::with_queue();
-    let (client, q) = (client(&server), queue("q"));
-    client.create_task(&q, task_id(1), &Definition::default()).await.unwrap();
-    client.claim(&q, &ClaimRequest::new(route("default"), run_id(1))).await.unwrap().claim.unwrap();
-    let failure = Failure { kind: "CommandNotFound".into(), message: "no".into(), traceback: None };
-    let fail = RunReport::Fail { failure, retry: false, retry_after: None };
-    for _ in 0..2 {
-        client.report_run(&q, task_id(1), run_id(1), &fail).await.unwrap();
-    }
-    let task = client.task(&q, task_id(1)).await.unwrap();
-    assert_eq!((task.status, task.attempt, task.max_attempts), (Status::Failed, 1, 3));
-}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use taskqueue_client::{
-    BulkUpdateRequest, Client, Definition, Dependencies, Error, ErrorCode, GroupQuery, JsonObject, OnDependencyFailure,
+    BulkUpdateRequest, Client, Definition, Dependencies, ErrorCode, GroupQuery, JsonObject, OnDependencyFailure,
     OrderField, RetryDelay, Routes, SchedulingFields, Status, TaskDimension, TaskQuery, TaskSelection,
 };
 
@@ -45,16 +45,6 @@ async fn a_task_comes_back_as_it_was_defined_and_identical_creations_agree() {
 
     let other = client.create_task(&q, task_id(1), &Definition::default()).await.unwrap_err();
     assert_eq!(other.code(), Some(ErrorCode::TaskIdConflict));
-}
-
-#[tokio::test]
-async fn refusals_carry_status_code_message_and_details() {
-    let server = Server::with_queue();
-    let error = client(&server).task(&queue("q"), task_id(7)).await.unwrap_err();
-    let Error::Api { status, code, message, details, .. } = &error else { panic!("{error:?}") };
-    assert_eq!((*status, code.as_str()), (404, "task_not_found"));
-    assert!(!message.is_empty());
-    assert_eq!(details.as_str(), r#"{"queue":"q","task_id":"t_000000000007"}"#);
 }
 
 /// 250 tasks, named by their number, every third of them cancelled.
