@@ -125,23 +125,8 @@ fn many_selected_tasks_are_each_changed_once() {
 #[test]
 fn ended_tasks_are_submitted_again_under_new_ids() {
     let server = Server::start();
-    let definition = [
-        "--name",
-        "n",
-        "--arg",
-        "x=1",
-        "--metadata",
-        r#"{"m":[1]}"#,
-        "--priority",
-        "-3",
-        "--max-attempts",
-        "1",
-        "--route",
-        "r",
-        "--route",
-        "s",
-    ];
-    server.submit("t_aaaaaaaaaaaa", &definition);
+    let definition = r#"--name n --arg x=1 --metadata {"m":[1]} --priority -3 --max-attempts 1 --route r --route s"#;
+    server.submit("t_aaaaaaaaaaaa", &definition.split(' ').collect::<Vec<_>>());
     server.claim("r", 1);
     let progress = r#"{"run_id":"r_run000000001","progress":{"step":1}}"#;
     assert_eq!(server.post("tasks/t_aaaaaaaaaaaa/progress", progress), 204);

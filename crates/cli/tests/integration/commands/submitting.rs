@@ -19,33 +19,9 @@ const INTERRUPTED_LINES: u64 = 100_000;
 #[test]
 fn one_task_is_made_of_flags() {
     let server = Server::start();
-    let flags = [
-        "task",
-        "submit",
-        "-o",
-        "json",
-        "--id",
-        "t_aaaaaaaaaaaa",
-        "--name",
-        "n",
-        "--args",
-        r#"{"a": 1, "b": 1}"#,
-        "--arg",
-        "b=x",
-        "--arg",
-        "c=[1, 2.0]",
-        "--metadata",
-        r#"{"k": null}"#,
-        "--priority",
-        "-3",
-        "--max-attempts",
-        "7",
-        "--route",
-        "gpu",
-        "--route",
-        "cpu",
-    ];
-    let task = server.run_with(&flags).json();
+    let submit = r#"task submit -o json --id t_aaaaaaaaaaaa --name n --args {"a":1,"b":1} --arg b=x --arg c=[1,2.0]"#;
+    let flags = r#"--metadata {"k":null} --priority -3 --max-attempts 7 --route gpu --route cpu"#;
+    let task = server.run(&format!("{submit} {flags}")).json();
     let expected = json!({"a": 1, "b": "x", "c": [1, 2.0]});
     assert_eq!((&task["args"], &task["metadata"], &task["name"]), (&expected, &json!({"k": null}), &json!("n")));
     assert_eq!((&task["priority"], &task["max_attempts"]), (&json!(-3), &json!(7)));

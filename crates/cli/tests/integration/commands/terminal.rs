@@ -5,10 +5,8 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
-
 use super::support::Server;
+use crate::live::terminal::open;
 
 /// Runs a command on a terminal of 60 columns, types `typed`, and gives everything that it showed and its exit code.
 fn on_terminal(command: &mut Command, typed: &str) -> (String, Option<i32>) {
@@ -16,17 +14,11 @@ fn on_terminal(command: &mut Command, typed: &str) -> (String, Option<i32>) {
 }
 
 fn on_terminal_of(columns: u16, command: &mut Command, typed: &str) -> (String, Option<i32>) {
-    // Not inherited by what other tests start meanwhile.
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&ours).unwrap();
-    unlockpt(&ours).unwrap();
-    let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
-    tcsetwinsize(&ours, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let (mut terminal, name) = open(columns, 24);
     let theirs = || OwnedFd::from(File::options().read(true).write(true).open(&name).unwrap());
     let mut child = command.stdin(theirs()).stdout(theirs()).stderr(theirs()).spawn().unwrap();
     // The command itself holds copies of its side, which would keep the terminal open.
     *command = Command::new("true");
-    let mut terminal = File::from(ours);
     terminal.write_all(typed.as_bytes()).unwrap();
     let mut shown = Vec::new();
     // A terminal whose other side is closed ends with an error instead of an end.

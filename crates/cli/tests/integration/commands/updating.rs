@@ -8,28 +8,8 @@ use super::support::{Server, binary, finish, lines};
 fn every_field_can_be_changed() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &["--name", "old", "--args", r#"{"a":1,"b":2}"#]);
-    let update = [
-        "task",
-        "update",
-        "t_aaaaaaaaaaaa",
-        "-o",
-        "json",
-        "--name",
-        "new",
-        "--args",
-        r#"{"b":3}"#,
-        "--metadata",
-        r#"{"m":1}"#,
-        "--priority",
-        "4",
-        "--max-attempts",
-        "9",
-        "--route",
-        "gpu",
-        "--result",
-        r#"{"r":1}"#,
-    ];
-    let task = server.run_with(&update).json();
+    let update = r#"task update t_aaaaaaaaaaaa -o json --name new --args {"b":3} --metadata {"m":1} --priority 4"#;
+    let task = server.run(&format!(r#"{update} --max-attempts 9 --route gpu --result {{"r":1}}"#)).json();
     assert_eq!((&task["name"], &task["args"], &task["metadata"]), (&json!("new"), &json!({"b": 3}), &json!({"m": 1})));
     assert_eq!((&task["priority"], &task["max_attempts"]), (&json!(4), &json!(9)));
     assert_eq!((&task["routes"], &task["result"]), (&json!(["gpu"]), &json!({"r": 1})));

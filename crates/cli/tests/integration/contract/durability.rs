@@ -127,16 +127,6 @@ fn stage_of(task: &Value) -> Stage {
 }
 
 /// All tasks of `q` by number, with no number twice.
-fn all_tasks(server: &Server) -> HashMap<usize, Value> {
-    let mut found = HashMap::new();
-    for page in server.pages(BY_ID) {
-        for (n, task) in numbers(&page).into_iter().zip(page["items"].as_array().unwrap()) {
-            assert!(found.insert(n, task.clone()).is_none(), "task {n} is listed twice");
-        }
-    }
-    found
-}
-
 /// Three times load, signal, restart; then every acknowledged stage must be there, and at most one more per thread.
 fn assert_nothing_acknowledged_is_lost(signal: &str) {
     let mut server = Server::alone();
@@ -145,7 +135,7 @@ fn assert_nothing_acknowledged_is_lost(signal: &str) {
         acknowledged.extend(interrupted(&server, round * 4 + 1, 300, signal));
         server.wait();
         server.start_again();
-        let found = all_tasks(&server);
+        let found = server.tasks_by_number(BY_ID);
         let mut ahead = 0;
         for (n, stage) in &acknowledged {
             let task = found.get(n).unwrap_or_else(|| panic!("SIG{signal}: task {n} is lost after stage {stage}"));

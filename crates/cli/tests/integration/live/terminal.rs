@@ -39,8 +39,7 @@ impl Terminal {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Self {
-        let (pty, name) = open();
-        tcsetwinsize(&pty, size(columns, rows)).unwrap();
+        let (pty, name) = open(columns, rows);
         let before = tcgetattr(&pty).unwrap();
         let side = || File::options().read(true).write(true).open(&name).unwrap();
         // This becomes the controlling terminal of the program, instead of that of the test run.
@@ -138,12 +137,13 @@ impl Drop for Terminal {
     }
 }
 
-/// A new terminal: our side of it, and the name of the other.
-fn open() -> (File, String) {
+/// A new terminal of this size: our side of it, and the name of the other.
+pub(crate) fn open(columns: u16, rows: u16) -> (File, String) {
     // Not inherited by what other tests start meanwhile.
     let pty = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&pty).unwrap();
     unlockpt(&pty).unwrap();
+    tcsetwinsize(&pty, size(columns, rows)).unwrap();
     let name = ptsname(&pty, Vec::new()).unwrap().into_string().unwrap();
     (File::from(pty), name)
 }

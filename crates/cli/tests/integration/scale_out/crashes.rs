@@ -1,11 +1,11 @@
 //! Servers are killed and their connections are closed while clients work: every acknowledged write is there (I1, I7, I9).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use taskqueue_test_postgres::{Database, eventually};
 
 use super::{fresh_database, server};
@@ -56,15 +56,6 @@ fn work(server: &Server, numbers: impl Iterator<Item = usize>, stop: &AtomicBool
     }
 }
 
-/// Stops the clients also when the test fails.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 fn close_some_connections(database: &Database) {
     database.rows(
         "SELECT pg_terminate_backend(pid) FROM (
@@ -85,7 +76,7 @@ fn round(servers: &[Server], victim: usize, number: usize, database: &Database) 
             scope.spawn(move || work(server, first..first + 100_000, stop, &sender));
         }
         drop(sender);
-        let at_the_end = Stop(stop);
+        let at_the_end = StopAtTheEnd(stop);
         let mut acknowledged: Vec<Acknowledged> = journal.iter().take(60).collect();
         close_some_connections(database);
         acknowledged.extend(journal.iter().take(60));
@@ -98,20 +89,8 @@ fn round(servers: &[Server], victim: usize, number: usize, database: &Database) 
     })
 }
 
-fn all_tasks(server: &Server) -> HashMap<usize, Value> {
-    let (mut found, mut cursor) = (HashMap::new(), String::new());
-    loop {
-        let page = server.list(&format!("{BY_ID}{cursor}"));
-        for (n, task) in numbers(&page).into_iter().zip(page["items"].as_array().unwrap()) {
-            assert!(found.insert(n, task.clone()).is_none(), "task {n} is listed twice");
-        }
-        let Some(next) = page["next_cursor"].as_str() else { return found };
-        cursor = format!("&cursor={}", encode(next));
-    }
-}
-
 fn assert_present(server: &Server, acknowledged: &[Acknowledged]) {
-    let (found, mut claimed) = (all_tasks(server), HashSet::new());
+    let (found, mut claimed) = (server.tasks_by_number(BY_ID), HashSet::new());
     for answer in acknowledged {
         match answer {
             Acknowledged::Created(n) => assert!(found.contains_key(n), "task {n} is lost"),

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::fresh_database;
-use super::limits::StopAtTheEnd;
 use crate::support::*;
 
 /// A few, which cost seconds. `TASKQUEUE_TEST_KILLS=50` is the full number.

@@ -167,11 +167,3 @@ fn limits_hold_over_two_servers_while_they_change_and_servers_are_killed() {
     assert_eq!(given(1, "cpu", 92_000_000), HIGH.all - HIGH.gpu);
     assert_eq!(given(0, "cpu", 93_000_000), 0);
 }
-
-pub(crate) struct StopAtTheEnd<'a>(pub(crate) &'a AtomicBool);
-
-impl Drop for StopAtTheEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}

@@ -2,6 +2,7 @@
 //! A shortcut that returns a `Value` has checked the success already.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -119,21 +120,24 @@ pub(crate) fn in_parallel<T: Send>(threads: usize, work: impl Fn(usize) -> T + S
     })
 }
 
+/// Stops other threads when it is dropped, also by a panic: who waits for them would wait for ever.
+pub(crate) struct StopAtTheEnd<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for StopAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Runs the work while each of the others runs repeatedly on another thread, with a counter, until the work has ended or
 /// panicked.
 pub(crate) fn meanwhile(others: &[&(dyn Fn(usize) + Sync)], work: impl FnOnce()) {
-    struct Done<'a>(&'a AtomicBool);
-    impl Drop for Done<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let done = &AtomicBool::new(false);
     thread::scope(|scope| {
         for other in others {
             scope.spawn(of_this_test(move || (0..).take_while(|_| !done.load(Ordering::Relaxed)).for_each(other)));
         }
-        let _done = Done(done);
+        let _done = StopAtTheEnd(done);
         work();
     });
 }
@@ -311,6 +315,18 @@ impl Server {
         let pages: Vec<Vec<usize>> = self.pages(&format!("{query}&limit={limit}")).iter().map(numbers).collect();
         assert!(pages[..pages.len() - 1].iter().all(|page| page.len() == limit), "{query}");
         pages.concat()
+    }
+
+    /// All tasks that a query selects, by number.
+    #[track_caller]
+    pub(crate) fn tasks_by_number(&self, query: &str) -> HashMap<usize, Value> {
+        let mut found = HashMap::new();
+        for page in self.pages(query) {
+            for (n, task) in numbers(&page).into_iter().zip(page["items"].as_array().unwrap()) {
+                assert!(found.insert(n, task.clone()).is_none(), "task {n} is listed twice");
+            }
+        }
+        found
     }
 
     /// All pages of tasks of `q`, each of them checked.

@@ -13,7 +13,7 @@ use rustix::net::sockopt::set_socket_linger;
 use taskqueue_test_postgres::eventually;
 
 use super::probes::{self, Measured, Probe};
-use super::support::{Request, Server};
+use super::support::{Request, Server, StopAtTheEnd};
 use crate::alone;
 
 /// How many requests attack at once.
@@ -81,7 +81,7 @@ fn measure(
 ) -> (Measured, Measured) {
     let (done, server, other) = (&AtomicBool::new(false), probe.server(), control.server());
     thread::scope(|scope| {
-        let end = EndOfAttack(done);
+        let end = StopAtTheEnd(done);
         for first in 0..at_once {
             scope.spawn(move || attacker(server, attack, first..usize::MAX, done));
             scope.spawn(move || attacker(other, &Cheap, first..usize::MAX, done));
@@ -91,15 +91,6 @@ fn measure(
         drop(end);
         (measured, control.join().unwrap())
     })
-}
-
-/// Stops the attackers when it is dropped, also by a panic of who measures: it would wait for them for ever.
-struct EndOfAttack<'d>(&'d AtomicBool);
-
-impl Drop for EndOfAttack<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Sends one request after the other, and resets the connection in the middle of the last one.
