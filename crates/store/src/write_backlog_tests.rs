@@ -3,7 +3,7 @@
 use tokio::sync::mpsc::{Sender, channel};
 
 use super::*;
-use crate::command::{CreateTasks, Heartbeat};
+use crate::command::CreateTasks;
 use crate::conformance::commands::*;
 use crate::conformance::queued::queued;
 use crate::write_queue::CAPACITY;
@@ -197,7 +197,7 @@ fn what_was_left_comes_before_what_came_later_the_light_first_and_then_the_oldes
     let requeued = |was_left: bool| write(queued(requeue("other", 1)).0, was_left);
     let (older, claims) = (requeued(true), write(queued(claim("q", "default", 1)).0, true));
     let (newer, fresh) = (requeued(true), requeued(false));
-    let light = write(queued::<Heartbeat>(heartbeat("q", 1, 1)).0, true);
+    let light = write(queued(heartbeat("q", 1, 1)).0, true);
     let mut batch = vec![fresh, claims, newer, older, light];
     let queued_at = [4, 3, 1, 2, 0].map(|at: usize| batch[at].queued_at);
     crate::batch::sort(&mut batch, crate::batch::ClaimOrder::Last);
@@ -218,7 +218,7 @@ async fn more_heavy_commands_than_may_wait_are_busy_and_those_of_other_queues_an
     line.send(write);
     let other = CreateTasks { queue: queue("other"), ..create_all(0..5) };
     line.send(queued(other).0);
-    line.send(queued::<Heartbeat>(heartbeat("q", 1, 1)).0);
+    line.send(queued(heartbeat("q", 1, 1)).0);
     let Line { sender, mut backlog } = line;
     let next = backlog.next().await;
     assert!(next[0].is_light() && next[2].request.queue() == Some(&queue("other")));

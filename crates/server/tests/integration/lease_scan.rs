@@ -10,7 +10,6 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_server::Config;
 use taskqueue_store::StoreError;
 use taskqueue_store::command::Scanned;
-use taskqueue_store::conformance::ManualClock;
 use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::conformance::model::variant::ModelVariant;
 use taskqueue_store::submission::Reply;

@@ -10,7 +10,6 @@ use taskqueue_core::definition::Definition;
 use taskqueue_server::Config;
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::{CreateTask, NewTask, UpkeepReport};
-use taskqueue_store::conformance::ManualClock;
 use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::conformance::model::variant::ModelVariant;
 use taskqueue_store::submission::Reply;
