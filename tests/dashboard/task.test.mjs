@@ -423,11 +423,19 @@ test("copy buttons copy the id, and an object as it is stored", async () => {
   const { id } = await create(null, `{"args":{"seed":9007199254740993},"routes":["copy"]}`);
   const shown = await newPage();
   await shown.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  // "Copied" stays for a second and a half: until this test says that they are over.
+  await shown.clock.install();
   await shown.goto(page(id));
+  await shown.clock.pauseAt(Date.now() + 3_600_000);
   const copied = () => shown.evaluate(() => navigator.clipboard.readText());
   await shown.getByRole("button", { name: "Copy id" }).click();
   await shown.getByText("Copied").waitFor();
   assert.equal(await copied(), id);
+  await shown.evaluate(() => navigator.clipboard.writeText(""));
+  await shown.getByRole("button", { name: "Copied" }).click();
+  await shown.waitForFunction(async (id) => await navigator.clipboard.readText() === id, id);
+  await shown.clock.runFor(1_500);
+  await shown.getByRole("button", { name: "Copy id" }).waitFor();
   await shown.locator("#args").getByRole("button", { name: "Copy" }).click();
   await shown.locator("#args").getByText("Copied").waitFor();
   assert.equal(await copied(), '{"seed":9007199254740993}');

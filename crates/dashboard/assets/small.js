@@ -41,7 +41,8 @@ function showCurrentPage() {
 
 // What is long is not in the page: data-copy-from is the address of it.
 async function copy(button) {
-  const label = button.textContent;
+  // Who clicks twice sees the same label again.
+  const label = button.dataset.label ??= button.textContent;
   const { copy: text, copyFrom: address } = button.dataset;
   try {
     await navigator.clipboard.writeText(text ?? await (await fetch(address)).text());
