@@ -124,7 +124,7 @@ impl Waiters {
     }
 
     /// After a commit: wakes one waiter for each task that became claimable, all waiters of a deleted queue, and the watchers
-    /// of the runs that ended or printed. The caller polls if [`Claimable::must_poll`].
+    /// of the runs that ended or printed. The caller polls if [`Claimable::poll_all`] is set.
     pub fn wake(&self, claimable: &Claimable) {
         if self.is_empty() {
             return;
