@@ -70,7 +70,7 @@ $(AGAINST)/taskqueue:
 	git worktree add --detach $(AGAINST)/source $(COMMIT)
 	cd $(AGAINST)/source && CARGO_TARGET_DIR=$(AGAINST)/build cargo build --release --locked --package taskqueue
 	mv $(AGAINST)/build/release/taskqueue $@
-	git worktree remove --force $(AGAINST)/source && rm -r $(AGAINST)/build
+	-git worktree remove --force $(AGAINST)/source && rm -r $(AGAINST)/build
 
 bench-shapes: bench-programs ## Send the largest request of every kind, and see what others notice, a long one (a part: ARGS="--only bulk/delete")
 	$(BENCH) shapes $(ON_DISK) $(ARGS)

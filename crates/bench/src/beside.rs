@@ -295,7 +295,10 @@ pub(crate) fn pages(server: &Server) -> Vec<String> {
 /// Asks for a page while somebody looks, and again after as long as the page says.
 async fn look(at: Endpoint, page: String, mut shared: Shared) -> Result<()> {
     loop {
-        shared.active.wait_for(|active| *active).await?;
+        // The load is over when its end is dropped.
+        if shared.active.wait_for(|active| *active).await.is_err() {
+            return Ok(());
+        }
         let answer = Client::connect(&at).await?.get(&page).await?;
         shared.done.fetch_add(1, Ordering::Relaxed);
         sleep(refresh(&answer.text())).await;

@@ -171,13 +171,17 @@ impl Server {
         Ok(answer.json()["count"].as_u64().ok_or_else(|| answer.excerpt())?)
     }
 
+    /// Returns whether the server takes batches. One that is too old to say what it can do has none.
+    pub(crate) async fn has_batches(&self) -> Result<bool> {
+        let capabilities = self.client().await?.get("/api/v2/capabilities").await;
+        Ok(capabilities.is_ok_and(|answer| answer.text().contains("\"batch\"")))
+    }
+
     /// Creates so many tasks with these members; their numbers. One by one, and without these members, if the server has no batches.
     pub(crate) async fn create(&self, queue: &str, count: u64, more: &dyn Fn(u64) -> String) -> Result<Range<u64>> {
         let first = self.numbers.tasks_so_far();
         let end = first + count;
-        // One that is too old to say what it can do has none.
-        let capabilities = self.client().await?.get("/api/v2/capabilities").await;
-        let has_batches = capabilities.is_ok_and(|answer| answer.text().contains("\"batch\""));
+        let has_batches = self.has_batches().await?;
         let create = async || -> Result<()> {
             let mut client = self.client().await?;
             while let left @ 1.. = end.saturating_sub(self.numbers.tasks_so_far()) {

@@ -82,7 +82,15 @@ pub(crate) async fn run(bench: &Bench, prepared: &[Pile], sending: Sending, foun
         let (name, mut subjects) = (found.scenario, Vec::new());
         for side in sending.sides {
             progress(&format!("{name}: {connections} connections, preparing {side:?}"));
-            subjects.push(Subject::start(bench, prepared, sending, *side).await?);
+            let subject = Subject::start(bench, prepared, sending, *side).await?;
+            if let (Kind::Server(server, _), Side::Server(_, On::Baseline, ..)) = (&subject.kind, side)
+                && sending.batch > 1
+                && !server.has_batches().await?
+            {
+                progress(&format!("{name}: left out, because the other build has no batches"));
+                return Ok(());
+            }
+            subjects.push(subject);
         }
         let (rounds, seconds) = (bench.args.rounds.unwrap_or(sending.turns.0), bench.seconds(sending.turns.1));
         for round in 0..rounds as usize {

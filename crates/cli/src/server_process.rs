@@ -1,7 +1,7 @@
 //! The process of a server. What signals tell it: SIGTERM and SIGINT that it stops, SIGHUP that it reads its files again, or that its
-//! terminal was closed; each file is followed by a task of its own (`follow`), which hears of SIGHUP by its `Reloads`. And what the system gives it:
-//! open files (a connection is one, and many shells start processes with a limit of 1,024), and how soon the allocator returns what is
-//! free. After its second by default, a server under attack has three times in memory what it uses (docs/memory.md): with little memory,
+//! terminal was closed; each file is followed by a task of its own (`follow`), which hears of SIGHUP by its `Reloads`. And what the
+//! system gives it: open files (a connection is one, and many shells start processes with a limit of 1,024), and how soon the
+//! allocator returns what is free. After its second by default, a server under attack has three times in memory what it uses (docs/memory.md): with little memory,
 //! it is a few milliseconds.
 
 use std::convert::Infallible;

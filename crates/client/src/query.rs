@@ -222,6 +222,7 @@ impl TaskQuery {
     }
 
     fn ordered(mut self, field: OrderField, descending: bool) -> Self {
+        self.parameters.retain(|(name, _)| !matches!(*name, "order_by" | "descending"));
         self.parameters.push(("order_by", field.as_str().to_owned()));
         self.parameters.push(("descending", descending.to_string()));
         self

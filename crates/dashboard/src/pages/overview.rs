@@ -11,7 +11,7 @@ use askama::Template;
 use taskqueue_core::access::Scope;
 use taskqueue_core::activity::Event;
 use taskqueue_core::ids::Route;
-use taskqueue_core::shell::shell_word;
+use taskqueue_core::shell::CommandLine;
 use taskqueue_core::stats::QueueFigures;
 use taskqueue_core::status::Status;
 use taskqueue_core::time::{Timestamp, between};
@@ -78,7 +78,7 @@ fn first_commands(url: &str) -> [(&'static str, String); 3] {
     let submit = command_line("task submit", queue, url).flag("--name", "hello").flag("--arg", "seed=1");
     let work = command_line("loop", queue, url).running("echo 'the seed is %{seed}'");
     [
-        ("Create a queue", format!("taskqueue queue create {queue} --url {}", shell_word(url))),
+        ("Create a queue", CommandLine::new("queue create").argument(queue).flag("--url", url).to_string()),
         ("Submit a task", submit.to_string()),
         ("Run a worker", work.to_string()),
     ]
