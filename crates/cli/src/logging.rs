@@ -5,10 +5,11 @@
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::panic::{self, PanicHookInfo};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, mem, thread};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tracing::{Event, Level, Subscriber, error};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
@@ -168,23 +169,23 @@ impl LogWriter {
 
     /// Lines that did not fit or could not be written.
     fn lost_lines(&self) -> u64 {
-        self.0.lock().lost_in_all
+        self.0.unwritten.lock().lost_in_all
     }
 
     /// Waits until everything is written, at most `timeout`.
     fn flush(&self, timeout: Duration) {
-        let mut unwritten = self.0.lock();
+        let mut unwritten = self.0.unwritten.lock();
         unwritten.is_flushing = true;
         self.0.wake.notify_one();
         let unfinished = |unwritten: &mut UnwrittenLines| unwritten.is_writing || !unwritten.bytes.is_empty();
-        drop(self.0.idle.wait_timeout_while(unwritten, timeout, unfinished));
+        self.0.idle.wait_while_for(&mut unwritten, unfinished, timeout);
     }
 }
 
 impl Write for LogWriter {
     /// Queues one line, or drops it. Never fails, because callers could do nothing about it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut unwritten = self.0.lock();
+        let mut unwritten = self.0.unwritten.lock();
         if unwritten.bytes.len() + line.len() > UNWRITTEN_BYTES_MAX {
             unwritten.lost += 1;
             unwritten.lost_in_all += 1;
@@ -204,10 +205,6 @@ impl Write for LogWriter {
 }
 
 impl LineQueue {
-    fn lock(&self) -> MutexGuard<'_, UnwrittenLines> {
-        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn write_lines(&self, mut sink: impl Write, format: LogFormat, is_journal: bool) {
         let mut batch = Vec::new();
         loop {
@@ -223,7 +220,7 @@ impl LineQueue {
             }
             let written = sink.write_all(&batch).and_then(|()| sink.flush());
 
-            let mut unwritten = self.lock();
+            let mut unwritten = self.unwritten.lock();
             unwritten.is_writing = false;
             if written.is_err() {
                 unwritten.lost += count + lost;
@@ -235,19 +232,19 @@ impl LineQueue {
 
     /// Waits for lines. After a failed write the lost lines are reported with the next line, not by writing again.
     fn next(&self) -> MutexGuard<'_, UnwrittenLines> {
-        let mut unwritten = self.lock();
+        let mut unwritten = self.unwritten.lock();
         while unwritten.bytes.is_empty() {
             self.idle.notify_all();
             unwritten.is_idle = true;
-            unwritten = self.wake.wait(unwritten).unwrap_or_else(PoisonError::into_inner);
+            self.wake.wait(&mut unwritten);
         }
         unwritten.is_idle = false;
         unwritten
     }
 
     /// Lets lines accumulate.
-    fn pause(&self, unwritten: MutexGuard<'_, UnwrittenLines>) {
-        drop(self.wake.wait_timeout_while(unwritten, WRITE_INTERVAL, |unwritten| !unwritten.is_flushing));
+    fn pause(&self, mut unwritten: MutexGuard<'_, UnwrittenLines>) {
+        self.wake.wait_while_for(&mut unwritten, |unwritten| !unwritten.is_flushing, WRITE_INTERVAL);
     }
 }
 

@@ -1,8 +1,9 @@
 //! The client: one call from its first try to its result, and warnings of older servers. The endpoints are in `endpoints/`.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use taskqueue_api::object_reader::Unreadable;
 use taskqueue_core::json::Value;
 use taskqueue_core::trace::TraceParent;
@@ -45,12 +46,12 @@ impl Client {
     /// The next warning about a server that is older than this client. There is one for each version; the results of its
     /// answers are valid.
     pub fn take_warning(&self) -> Option<OldServer> {
-        self.seen().take_warning()
+        self.shared.seen.lock().take_warning()
     }
 
     /// The version in the latest answer that had one.
     pub fn server_version(&self) -> Option<Version> {
-        self.seen().latest
+        self.shared.seen.lock().latest
     }
 
     /// Performs a call of which the answer is 200 with a body that `read` reads.
@@ -84,15 +85,10 @@ impl Client {
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, SeenVersions> {
-        // Nothing panics while it is locked, and a list of versions cannot be half-changed.
-        self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn send(&self, call: &Call) -> Result<Answer, Error> {
         let answer = self.shared.transport.send(call, self.trace).await?;
         if let Some(version) = &answer.server_version {
-            self.seen().note(version);
+            self.shared.seen.lock().note(version);
         }
         Ok(answer)
     }

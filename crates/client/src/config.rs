@@ -211,7 +211,7 @@ fn without_api_path(mut url: Url) -> Url {
     url
 }
 
-/// Returns whether the token is sent with a request for this path. Discovery needs none.
+/// Returns whether the token is sent with a request for this path. The check of health needs none.
 pub(crate) fn needs_token(path: &str) -> bool {
     path != paths::HEALTH
 }

@@ -1,4 +1,4 @@
-//! A typed asynchronous client of the v2 API: one method of [`Client`] per endpoint, the types of `core` on both sides.
+//! A typed asynchronous client of the v2 API: methods of [`Client`] for the endpoints, the types of `core` on both sides.
 //! It never prints, never follows a redirect, and never repeats a call that could then happen twice.
 //!
 //! * **Reads and creations** (`create_queue`, `create_task`) are repeated after transport errors and 503 answers, within the

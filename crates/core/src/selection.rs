@@ -22,7 +22,7 @@ pub struct TaskSelection {
     /// A fuzzy search on names, with its text as given.
     pub name_fuzzy: Option<(String, FuzzyName)>,
     pub filter: Option<TaskFilter>,
-    /// One of these states: those that a bulk action applies to. No list has it, so cursors are not bound to it.
+    /// One of these states: those that a bulk update or bulk action is about. No list has it, so cursors are not bound to it.
     pub among: Option<Statuses>,
     /// True if archived tasks are selected, too.
     pub include_archived: bool,

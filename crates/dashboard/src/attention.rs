@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use taskqueue_core::activity::{Counts, Event};
 use taskqueue_core::stats::QueueFigures;
 use taskqueue_core::status::Status;
@@ -201,12 +201,12 @@ impl NewestTasksSeen {
     }
 
     fn last(&self, queue: &str) -> Option<NewestTasks> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.get(queue).filter(|(at, _)| at.elapsed() < KEPT_FOR).map(|(_, look)| look.clone())
     }
 
     fn keep(&self, queue: &str, look: NewestTasks) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.len() >= QUEUES_REMEMBERED {
             known.retain(|_, (at, _)| at.elapsed() < KEPT_FOR);
         }

@@ -3,7 +3,7 @@
 //! Pages that are quick to make are refreshed every two seconds. One that is slow, because its filter has to look at a million tasks, is
 //! refreshed as seldom as it takes to stay below a small part of a core; and when many pages are open, all of them are.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use taskqueue_store::Store;
@@ -37,7 +37,7 @@ const COST_WINDOW: Duration = Duration::from_secs(10);
 
 /// What the pages of this process have cost lately.
 pub(crate) struct Refresh {
-    windows: std::sync::Mutex<CostWindows>,
+    windows: parking_lot::Mutex<CostWindows>,
 }
 
 struct CostWindows {
@@ -56,7 +56,7 @@ impl Default for Refresh {
 impl Refresh {
     /// Counts a page that took so long, and says when it may be made again.
     pub(crate) fn after(&self, cost: Duration) -> Duration {
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut windows = self.windows.lock();
         let passed = windows.began.elapsed();
         if passed >= COST_WINDOW {
             windows.previous = if passed < 2 * COST_WINDOW { windows.current } else { Duration::ZERO };

@@ -2,9 +2,9 @@
 //! only by lease scans, one at a time. The rules are those of `store/src/clock/correction.rs`; a step of the database's clock
 //! is detected by comparing it with the time that has passed on this machine.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use taskqueue_core::limits::OUTAGE_SECONDS;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::clock::correction::{CorrectedTime, Correction, Reading};
@@ -70,7 +70,7 @@ pub(crate) struct LastScan(Mutex<Option<(Instant, i64)>>);
 impl LastScan {
     /// How much more the database's clock has moved since the last scan than time has passed; 0 at the first scan.
     pub(crate) fn step_micros(&self, at: Instant, micros: i64) -> i64 {
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace((at, micros));
+        let last = self.0.lock().replace((at, micros));
         last.map_or(0, |(last_at, last_micros)| {
             let passed = i64::try_from(at.saturating_duration_since(last_at).as_micros()).unwrap_or(i64::MAX);
             micros.saturating_sub(last_micros).saturating_sub(passed)

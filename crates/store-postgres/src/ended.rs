@@ -6,8 +6,8 @@
 //! do. The reading is a part of the upkeep: it comes before a change of the settings that a scan has not seen, or after its end.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use taskqueue_core::settings::Retention;
 use taskqueue_core::task::{Status, TaskHead};
 use taskqueue_core::time::Timestamp;
@@ -89,7 +89,7 @@ impl PostgresTransaction<'_> {
 
     /// What is noted of tasks whose time is over, of the next queues; and whether it is worth to look again at once.
     fn list_outdated(&mut self, most: usize) -> Loaded<(Vec<EndedRow>, bool)> {
-        let begin = *self.next_search();
+        let begin = *self.next_search.0.lock();
         let (now, after) = (self.clock.now.as_micros(), begin.after.unwrap_or(i64::MIN));
         let kept = self.query("finding ended tasks", &sql::LIST_RETENTION, &[&after, &QUEUES_AT_ONCE])?;
         let (mut queues, mut statuses, mut until) = (Vec::new(), Vec::new(), Vec::new());
@@ -109,12 +109,8 @@ impl PostgresTransaction<'_> {
         queues.dedup();
         let last = queues.last().copied().filter(|_| queues.len() == QUEUES_AT_ONCE as usize);
         let after = if is_cut { found.last().map(|row| row.queue.0) } else { last };
-        *self.next_search() = Begin { after, is_cut };
+        *self.next_search.0.lock() = Begin { after, is_cut };
         Ok((found, is_cut || begin.is_cut))
-    }
-
-    fn next_search(&self) -> MutexGuard<'_, Begin> {
-        self.next_search.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Those of these tasks that are as they were noted, now held with their queues; and what is noted of tasks that are not.

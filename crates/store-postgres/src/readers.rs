@@ -4,10 +4,11 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, FutureExt, join, select};
+use parking_lot::Mutex;
 use taskqueue_store::long_reads::{LongReads, StopReason};
 use taskqueue_store::{StoreError, StoreResult};
 use tokio::runtime::Handle;
@@ -197,7 +198,7 @@ impl Readers {
         self.pages.close();
         self.long.stop();
         self.closed.send_replace(true);
-        drop(self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.pool.idle.lock().take());
     }
 
     /// Runs a read on a connection of the pool. It may run twice, so it must not write.
@@ -264,14 +265,14 @@ impl Readers {
 impl Pool {
     /// The idle connection that was used last: it is the least likely to be lost.
     fn take_idle(&self) -> Option<Arc<Session>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         let idle = idle.as_mut()?;
         idle.retain(|session| !session.client().is_closed());
         idle.pop()
     }
 
     fn put_back(&self, session: Arc<Session>) {
-        if let Some(idle) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        if let Some(idle) = self.idle.lock().as_mut() {
             idle.push(session);
         }
     }

@@ -8,10 +8,11 @@
 use std::collections::HashMap;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
+use parking_lot::Mutex;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, RowStream, Statement};
 
@@ -204,12 +205,12 @@ struct State {
 impl PlanAge {
     /// Whether plans have to be thrown away. Says so once.
     pub(crate) fn take_outdated(&self) -> bool {
-        mem::take(&mut self.state().outdated)
+        mem::take(&mut self.0.lock().outdated)
     }
 
     /// Whether it is time to look at the sizes of tables again. Whoever is told so looks.
     pub(crate) fn look_is_due(&self, now: Instant) -> bool {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let is_due = state.looked_at.is_none_or(|last| now.saturating_duration_since(last) >= PAUSE);
         if is_due {
             state.looked_at = Some(now);
@@ -219,7 +220,7 @@ impl PlanAge {
 
     /// Sizes in bytes, of the same tables each time.
     pub(crate) fn see(&self, sizes: Vec<i64>) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let grown = |(before, size): (&i64, &i64)| *size > 2 * SMALL.max(*before);
         if state.sizes.iter().zip(&sizes).any(grown) {
             state.outdated = true;
@@ -232,17 +233,13 @@ impl PlanAge {
             both.for_each(|(before, size)| *before = size.min(*before));
         }
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
 impl PlanAge {
     /// Looks at the beginning of the next transaction.
     pub(crate) fn look_next(&self) {
-        self.state().looked_at = None;
+        self.0.lock().looked_at = None;
     }
 }
 

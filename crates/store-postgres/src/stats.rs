@@ -8,11 +8,12 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
 use futures_util::future::{try_join3, try_join4};
+use parking_lot::Mutex;
 use taskqueue_core::activity::{Activity, Unit};
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::pending_parts::CountedParts;
@@ -318,7 +319,7 @@ struct Measured {
 impl DatabaseSize {
     /// The last measurement, if there is one. Begins a new one if it is time for it.
     pub(crate) fn known(self: &Arc<Self>, readers: &Arc<Readers>) -> Option<u64> {
-        let mut measured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut measured = self.0.lock();
         if !measured.is_under_way && measured.due.is_none_or(|due| Instant::now() >= due) {
             measured.is_under_way = true;
             tokio::spawn(Arc::clone(self).measure(Arc::clone(readers)));
@@ -330,7 +331,7 @@ impl DatabaseSize {
         let read = |session: Arc<Session>| async move { bytes(&session).await };
         let answer = readers.read(Lane::Short, "measuring the tables", read).await;
         let pause = if answer.is_ok() { KEPT } else { PAUSE_AFTER_FAILURE };
-        let mut measured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut measured = self.0.lock();
         *measured = Measured { bytes: answer.ok(), due: Some(Instant::now() + pause), is_under_way: false };
     }
 }

@@ -2,9 +2,10 @@
 //! notifications of the database (`notify.rs`), which are sent only while something at another server waits for them.
 //! Notifications may be lost; a server with waiters also polls every second (`poll.rs`).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use taskqueue_store::claimable::Claimable;
 use taskqueue_store::waiting::{Hint, Waiters};
 use tokio::sync::Notify;
@@ -40,10 +41,6 @@ struct Remote {
     heartbeats_until: Option<Instant>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Wakeups {
     /// Wakes the waiters after a commit of this server.
     pub(crate) fn committed(&self, claimable: &Claimable) {
@@ -53,7 +50,7 @@ impl Wakeups {
         self.wake_local(claimable);
         let receivers = self.remote_waiting();
         if receivers != Waiting::default() {
-            let mut outbox = locked(&self.outbox);
+            let mut outbox = self.outbox.lock();
             outbox.add(claimable, receivers);
             if !outbox.is_empty() {
                 self.outbox_filled.notify_one();
@@ -68,13 +65,13 @@ impl Wakeups {
 
     /// What waits at other servers, as far as known.
     fn remote_waiting(&self) -> Waiting {
-        let remote = *locked(&self.remote);
+        let remote = *self.remote.lock();
         let is_valid = |until: Option<Instant>| until.is_some_and(|until| until > Instant::now());
         Waiting { claims: is_valid(remote.claims_until), heartbeats: is_valid(remote.heartbeats_until) }
     }
 
     fn note_remote(&self, waiting: Waiting) {
-        let (until, mut remote) = (Instant::now() + ANNOUNCEMENT_VALIDITY, locked(&self.remote));
+        let (until, mut remote) = (Instant::now() + ANNOUNCEMENT_VALIDITY, self.remote.lock());
         remote.claims_until = if waiting.claims { Some(until) } else { remote.claims_until };
         remote.heartbeats_until = if waiting.heartbeats { Some(until) } else { remote.heartbeats_until };
     }
@@ -111,7 +108,7 @@ impl Wakeups {
     /// Announces the waiters of this server to the others, but not at every poll: a poll may have been requested by another
     /// server, and then every server would notify all others.
     pub(crate) fn announce_waiters(&self, now: Instant) {
-        let mut announced_at = locked(&self.announced_at);
+        let mut announced_at = self.announced_at.lock();
         if announced_at.is_none_or(|at| now.duration_since(at) >= ANNOUNCEMENT_INTERVAL) {
             *announced_at = Some(now);
             self.announce.notify_one();
@@ -119,7 +116,7 @@ impl Wakeups {
     }
 
     pub(crate) fn take_outbox(&self) -> Option<Message> {
-        let message = std::mem::take(&mut *locked(&self.outbox));
+        let message = std::mem::take(&mut *self.outbox.lock());
         (!message.is_empty()).then_some(message)
     }
 }

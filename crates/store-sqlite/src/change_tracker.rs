@@ -1,8 +1,9 @@
 //! Which tasks the writer changes while a read looks at a snapshot: what a plan or a list of found tasks does not know of.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use taskqueue_store::bulk::REDECIDED;
 use taskqueue_store::bulk_action::{ChangeRecord, FoundTask};
 use taskqueue_store::transaction::{QueueKey, TaskKey};
@@ -45,12 +46,8 @@ pub(crate) struct ChangeTracker {
 }
 
 impl ChangeTracker {
-    fn recorded(&self) -> MutexGuard<'_, Option<BTreeSet<TaskKey>>> {
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn record(&self, changed: &ChangedTasks) {
-        let mut recorded = self.recorded();
+        let mut recorded = self.recorded.lock();
         let all = recorded.take().zip(changed.0.as_ref()).map(|(mut keys, changed)| {
             keys.extend(changed.iter().filter(|(queue, _)| *queue == self.queue).map(|(_, key)| key));
             keys
@@ -60,23 +57,23 @@ impl ChangeTracker {
 
     /// Returns what was recorded since this was last called; nothing if that is too much.
     pub(crate) fn take(&self) -> Option<Vec<TaskKey>> {
-        self.recorded().as_mut().map(|keys| std::mem::take(keys).into_iter().collect())
+        self.recorded.lock().as_mut().map(|keys| std::mem::take(keys).into_iter().collect())
     }
 
     /// Returns whether so little was recorded that the write can decide it again.
     pub(crate) fn is_few(&self) -> bool {
-        self.recorded().as_ref().is_some_and(|keys| keys.len() <= REDECIDED)
+        self.recorded.lock().as_ref().is_some_and(|keys| keys.len() <= REDECIDED)
     }
 }
 
 /// For bulk actions, whose tasks are done one portion after the other.
 impl ChangeRecord for ChangeTracker {
     fn may_have_changed(&self, key: TaskKey) -> bool {
-        self.recorded().as_ref().is_none_or(|keys| keys.contains(&key))
+        self.recorded.lock().as_ref().is_none_or(|keys| keys.contains(&key))
     }
 
     fn forget(&self, tasks: &[FoundTask]) {
-        if let Some(keys) = &mut *self.recorded() {
+        if let Some(keys) = &mut *self.recorded.lock() {
             for task in tasks {
                 keys.remove(&task.key);
             }
@@ -93,13 +90,13 @@ impl ChangeTrackers {
     /// recorded: the writer records what it changed right after the commit.
     pub(crate) fn add(&self, queue: QueueKey) -> Arc<ChangeTracker> {
         let tracker = Arc::new(ChangeTracker { queue, recorded: Mutex::new(Some(BTreeSet::new())) });
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&tracker));
+        self.0.lock().push(Arc::downgrade(&tracker));
         tracker
     }
 
     /// A transaction was committed that changed these.
     pub(crate) fn record(&self, changed: &ChangedTasks) {
-        let mut trackers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trackers = self.0.lock();
         trackers.retain(|tracker| tracker.upgrade().inspect(|tracker| tracker.record(changed)).is_some());
     }
 
@@ -162,6 +159,6 @@ mod tests {
         let trackers = ChangeTrackers::default();
         drop(trackers.add(QueueKey(1)));
         trackers.record(&ChangedTasks::default());
-        assert_eq!(trackers.0.lock().unwrap().len(), 0);
+        assert_eq!(trackers.0.lock().len(), 0);
     }
 }

@@ -2,12 +2,13 @@
 //! waits for it. The log is reused only when all of it has been copied, and with a busy writer the thread never gets that
 //! far; so it copies nearly all, makes that durable, and asks the writer to copy the rest between two batches.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode, ffi};
@@ -45,14 +46,14 @@ impl Checkpointer {
     pub(crate) fn start(connection: Connection, ownership: Arc<Ownership>) -> std::io::Result<Self> {
         let (wake, woken) = sync_channel(1);
         let rest_requested = Arc::new(AtomicBool::new(false));
-        let (running, log_pages) = (Arc::default(), Arc::new(AtomicI32::new(0)));
+        let (running, log_pages) = (Arc::<Mutex<()>>::default(), Arc::new(AtomicI32::new(0)));
         let (requested, lock) = (Arc::clone(&rest_requested), Arc::clone(&running));
         let (pages, owner) = (Arc::clone(&log_pages), Arc::clone(&ownership));
         let figures = Arc::<WriterFigures>::default();
         let counted = Arc::clone(&figures);
         let thread = std::thread::Builder::new().name("checkpointer".into()).spawn(move || {
             while woken.recv().is_ok() {
-                let _running = lock_running(&lock);
+                let _running = lock.lock();
                 requested.store(copy_most(&connection, &owner, &pages, &counted), Ordering::Relaxed);
             }
         })?;
@@ -77,7 +78,7 @@ impl Checkpointer {
     /// Waits for a running checkpoint and prevents new ones while the guard is held. SQLite refuses a second checkpoint at
     /// once, whatever the busy timeout is.
     pub(crate) fn pause(&self) -> MutexGuard<'_, ()> {
-        lock_running(&self.running)
+        self.running.lock()
     }
 
     /// Called by the writer after each commit. Copies the rest of the log if that was requested.
@@ -99,7 +100,7 @@ impl Checkpointer {
         if !self.rest_requested.load(Ordering::Relaxed) {
             return;
         }
-        if let Ok(_running) = self.running.try_lock() {
+        if let Some(_running) = self.running.try_lock() {
             self.rest_requested.store(false, Ordering::Relaxed);
             run(writer, &self.ownership, CheckpointMode::Passive);
         }
@@ -113,10 +114,6 @@ impl Drop for Checkpointer {
             let _ = thread.join();
         }
     }
-}
-
-fn lock_running(running: &Mutex<()>) -> MutexGuard<'_, ()> {
-    running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The way in which a checkpoint treats readers of an older state.
@@ -292,7 +289,7 @@ mod tests {
         let (mut checkpointer, writer, ownership, _folder) = opened();
         checkpointer.rest_requested.store(true, Ordering::Relaxed);
         let running = Arc::clone(&checkpointer.running);
-        let paused = running.lock().unwrap();
+        let paused = running.lock();
         cut_log(ownership.path());
         checkpointer.committed(&writer);
         assert!(!ownership.copying_failed(), "it would have failed");

@@ -3,9 +3,10 @@
 //! does not need it, so the writer keeps nothing for it: it is looked for in the pending order.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::{Mutex, MutexGuard};
 use taskqueue_core::definition::Routes;
 use taskqueue_core::limits::STATS_ROUTES;
 use taskqueue_core::stats::{QueueFigures, pending_since};
@@ -147,7 +148,7 @@ impl OldestPending {
 
     /// Returns what is known as of so many updates.
     fn known(&self, updates: u64) -> MutexGuard<'_, KnownTimes> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if known.updates != updates {
             *known = KnownTimes { updates, ..KnownTimes::default() };
         }

@@ -4,10 +4,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use rusqlite::{Connection, InterruptHandle};
 use taskqueue_core::ids::QueueName;
 use taskqueue_store::long_reads::{ActiveRead, LongReads};
@@ -101,8 +102,8 @@ impl Readers {
     /// Refuses new reads, interrupts running ones and closes the connections.
     pub(crate) fn close(&self) {
         self.long.stop();
-        drop(self.lanes.write().unwrap_or_else(PoisonError::into_inner).take());
-        for (interrupt, thread) in std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner)) {
+        drop(self.lanes.write().take());
+        for (interrupt, thread) in std::mem::take(&mut *self.threads.lock()) {
             interrupt.interrupt();
             // A thread that panicked has ended too.
             let _ = thread.join();
@@ -177,7 +178,7 @@ impl Readers {
     }
 
     fn send(&self, lane: Lane, work: Work) -> StoreResult<()> {
-        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        let lanes = self.lanes.read();
         let lanes = lanes.as_ref().ok_or(StoreError::Unavailable)?;
         let sender = if matches!(lane, Lane::Short) { &lanes.short } else { &lanes.page };
         sender.try_send(work).map_err(|_| StoreError::Busy)
@@ -209,7 +210,7 @@ fn run(connection: &Connection, work: &Mutex<Receiver<Work>>, together: usize, i
 /// Waits for a read, and takes it with what waits behind it. False when the lane is closed.
 fn take(work: &Mutex<Receiver<Work>>, together: usize, taken: &mut Vec<Work>) -> bool {
     // One thread waits for work, the others for the lock.
-    let mut work = work.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut work = work.lock();
     taken.extend(work.blocking_recv());
     while !taken.is_empty() && taken.len() < together {
         match work.try_recv() {

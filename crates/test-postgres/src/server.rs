@@ -4,8 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::process::Signal;
 
 use crate::account;
@@ -100,11 +100,6 @@ impl Server {
         writeln!(file, "{setting}").expect("the settings can be written");
     }
 
-    fn running(&self) -> MutexGuard<'_, Option<Process>> {
-        // After a panic the value is still valid.
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Starts the process and waits until it answers; otherwise returns the end of its log.
     fn launch(&self) -> Result<Process, String> {
         let mut command = self.command("postgres");
@@ -122,7 +117,7 @@ impl Server {
 
     #[track_caller]
     pub(crate) fn start(&self) {
-        let mut running = self.running();
+        let mut running = self.process.lock();
         assert!(running.is_none(), "the server runs already");
         let process = self.launch();
         *running = Some(process.unwrap_or_else(|log| panic!("PostgreSQL does not start:\n{log}")));
@@ -130,7 +125,7 @@ impl Server {
 
     #[track_caller]
     fn take(&self) -> Process {
-        self.running().take().expect("the server does not run")
+        self.process.lock().take().expect("the server does not run")
     }
 
     /// A fast shutdown: connections end, everything is written to disk.
@@ -153,18 +148,18 @@ impl Server {
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.running().is_some()
+        self.process.lock().is_some()
     }
 
     #[track_caller]
     pub(crate) fn pid(&self) -> u32 {
-        self.running().as_ref().expect("the server does not run").pid()
+        self.process.lock().as_ref().expect("the server does not run").pid()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Some(process) = self.running().take() {
+        if let Some(process) = self.process.lock().take() {
             process.end(Signal::QUIT);
         }
     }

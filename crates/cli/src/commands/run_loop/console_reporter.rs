@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::Signal;
 use taskqueue_client::{QueueName, Route, TaskId};
 use taskqueue_worker::keeper::{ActiveRuns, StopRequests, is_ignored};
@@ -80,26 +81,26 @@ impl ConsoleReporter {
         loop {
             ticks.tick().await;
             // Locked until it is sent: a text that was chosen before Ctrl-Z must not come after the removal of the status line.
-            let stopped_at = self.stopped_at();
+            let stopped_at = self.stopped_at.lock();
             let is_for_shell = stopped_at.is_some_and(|time| time.elapsed() < SHELL_TIME);
             // In the background the terminal is the shell's.
             let may_draw = !is_for_shell && is_in_foreground(&std::io::stderr());
-            self.console.status(if may_draw { self.status().text() } else { String::new() });
+            self.console.status(if may_draw { self.status.lock().text() } else { String::new() });
         }
     }
 
     /// The terminal asked the worker to stop (Ctrl-Z), which it does not do.
     pub(super) fn terminal_stop(&self) {
-        let mut stopped_at = self.stopped_at();
+        let mut stopped_at = self.stopped_at.lock();
         *stopped_at = Some(Instant::now());
         self.console.status(String::new());
         drop(stopped_at);
-        self.console.line(event_text::terminal_stop(self.status().running()), false);
+        self.console.line(event_text::terminal_stop(self.status.lock().running()), false);
     }
 
     pub(super) fn stopping(&self, stop: StopMode) {
         self.notify.stopping("stopping");
-        if let Some(text) = event_text::stopping(stop, self.status().running()) {
+        if let Some(text) = event_text::stopping(stop, self.status.lock().running()) {
             self.console.line(text, false);
         }
     }
@@ -108,19 +109,11 @@ impl ConsoleReporter {
         self.console.status(String::new());
         self.console.line(event_text::ended(end, counts), true);
     }
-
-    fn stopped_at(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.stopped_at.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn status(&self) -> MutexGuard<'_, StatusLine> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl EventSink for ConsoleReporter {
     fn on_event(&self, event: &Event<'_>) {
-        self.status().update(event);
+        self.status.lock().update(event);
         match event {
             Event::Started { claim, .. } => self.active_runs.began(claim.task.id, claim.run_id),
             Event::Ended { run_id, .. } => self.active_runs.ended(*run_id),
