@@ -298,6 +298,19 @@ mod tests {
             |name: Option<&str>| Definition { name: name.map(Into::into), ..Definition::default() }.identity(None);
         assert_ne!(named(None), named(Some("")));
         assert_ne!(named(None), named(Some("null")));
+        assert_eq!(with_args(r#"{"a":0.0}"#), with_args(r#"{"a":1e-400}"#));
+        for (one, other) in [
+            (r#"{"a":9007199254740993}"#, r#"{"a":9007199254740992}"#),
+            (r#"{"a":1}"#, r#"{"a":true}"#),
+            (r#"{"a":1}"#, r#"{"a":"1"}"#),
+            (r#"{"a":null}"#, "{}"),
+            (r#"{"a":[]}"#, r#"{"a":{}}"#),
+            ("{\"a\":\"é\"}", "{\"a\":\"e\u{301}\"}"),
+        ] {
+            assert_ne!(with_args(one), with_args(other), "{one} {other}");
+        }
+        let with_metadata = Definition { metadata: object(r#"{"a":1}"#), ..Definition::default() };
+        assert_ne!(with_metadata.identity(None), with_args(r#"{"a":1}"#));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use taskqueue_core::update::Update;
 
 use super::*;
 use crate::bulk_action::BulkActionRequest;
-use crate::run::{ClaimRequest, CompleteRequest, FailRequest, UnclaimRequest};
+use crate::run::{ClaimRequest, CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, UnclaimRequest};
 use crate::task::{BulkUpdateRequest, Creation};
 
 /// The code of a body that is refused, or `ok`.
@@ -340,6 +340,15 @@ fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
         (&format!("{{{RUN},\"error\":null}}"), "invalid_request"),
         (&format!("{{{RUN}}}"), "invalid_request"),
     ]);
+    let wrong = r#""run_id":"r_abcdefghijkl\n""#;
+    let codes = [
+        code::<HeartbeatRequest>(&format!("{{{wrong}}}")),
+        code::<ProgressRequest>(&format!("{{{wrong},\"progress\":{{}}}}")),
+        code::<UnclaimRequest>(&format!("{{{wrong}}}")),
+        code::<CompleteRequest>(&format!("{{{wrong},\"result\":{{}}}}")),
+        code::<FailRequest>(&format!("{{{wrong},\"error\":{{\"type\":\"E\",\"message\":\"m\"}}}}")),
+    ];
+    assert_eq!(codes, ["invalid_request"; 5]);
 }
 
 #[test]
@@ -367,6 +376,7 @@ fn a_worker_report_needs_all_three_fields() {
         (r#"{"route":"gpu","status":"idle"}"#, "invalid_request"),
         (r#"{"route":"gpu","task_id":null}"#, "invalid_request"),
         (r#"{"status":"idle","task_id":null}"#, "invalid_request"),
+        (r#"{"route":"a b","status":"idle","task_id":null}"#, "invalid_request"),
         (r#"{"route":"gpu","status":"Idle","task_id":null}"#, "invalid_request"),
         (r#"{"route":"gpu","status":"idle","task_id":"t_x"}"#, "invalid_request"),
         (r#"{"route":"gpu","status":"idle","task_id":null,"id":"w_abcdefghijkl"}"#, "invalid_request"),

@@ -197,6 +197,8 @@ pub async fn many_ended_tasks_are_deleted_some_at_a_time(fixture: Fixture) {
     fixture.upkeep().await;
     assert_eq!(fixture.count(all()).await, MANY as u64);
     fixture.clock.advance_seconds(1);
+    let first = fixture.ok(Upkeep).await;
+    assert!(first.more && (1..MANY as u64).contains(&first.deleted), "{first:?}");
     fixture.upkeep().await;
     assert_eq!((fixture.count(all()).await, fixture.count_by_status().await), (0, [0; 5]));
 }

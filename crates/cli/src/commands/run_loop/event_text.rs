@@ -244,6 +244,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn output_that_was_not_sent_is_told_with_the_place_of_all_of_it() {
+        let task_id = taskqueue_client::TaskId::parse("t_000000000001").unwrap();
+        let line = of(&Event::OutputNotSent { task_id, bytes: 8 }, false).unwrap();
+        let expected = "note: t_000000000001: 8 bytes of its output did not get to the server; see its output.log";
+        assert_eq!((line.text.as_str(), line.after_output), (expected, true));
+    }
+
+    #[test]
     fn long_durations_are_less_precise() {
         let texts = [40, 9_990, 10_000, 119_900, 120_000, 7_199_000, 7_200_000, 90_061_000]
             .map(|millis| duration(Duration::from_millis(millis)));

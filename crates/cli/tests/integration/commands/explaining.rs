@@ -90,3 +90,14 @@ fn a_task_that_is_not_pending_or_not_there_is_told_apart() {
     server.run_with(&["task", "explain", B]).fails_with(1, &["task_not_found"]);
     server.run("task explain").fails(2);
 }
+
+#[test]
+fn a_running_task_tells_who_runs_it() {
+    let server = Server::start();
+    server.submit(A, &[]);
+    let worker = r#"{"host":"gpu-3","slot":2,"pid":9,"name":"left"}"#;
+    let claim = format!(r#"{{"route":"default","run_id":"r_run000000001","worker":{worker}}}"#);
+    assert_eq!(server.post("tasks/claim", &claim), 200);
+    let shown = explain(&server);
+    assert!(shown.contains("Its worker, on gpu-3 (left), slot 2, pid 9, was last heard of "), "{shown}");
+}

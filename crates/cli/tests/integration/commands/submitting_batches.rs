@@ -180,3 +180,14 @@ fn lines_that_come_slowly_are_not_held_back() {
     let summary = Ran::of(child).json();
     assert_eq!(summary, json!({"created": 3, "already_there": 0, "different": 0, "refused": 0}));
 }
+
+#[test]
+fn the_first_refusals_are_told_by_line_and_the_others_counted() {
+    let server = Server::start();
+    server.submit("t_aaaaaaaaaaaa", &[]);
+    let text: String = (1..=LINES).map(|n| format!("{{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":{n}}}\n")).collect();
+    let message = server.run_reading("task submit --from -", &text).fails(1);
+    let told: Vec<&str> = message.lines().collect();
+    assert!((1..=20).zip(&told).all(|(n, line)| line.starts_with(&format!("warning: line {n}: "))), "{message}");
+    assert_eq!(told[20..], [format!("warning: {} more were refused", LINES - 20)]);
+}

@@ -86,6 +86,17 @@ fn limits_are_named() {
     assert_eq!(server.get(&in_queue("/tasks?cursor=x")).assert_error(422, "invalid_cursor"), json!({}));
     let name = server.put(&of_task(1, ""), json!({"name": "a\nb"}));
     assert_eq!(name.assert_error(422, "invalid_task_name"), json!({}));
+    let bulk = json!({"filter": filter, "changes": {"priority": 1}});
+    server.patch(&in_queue("/tasks"), bulk).assert_error(422, "filter_too_large");
+    let filter = encode(&format!("status == 'idle'{}", " ".repeat(8192)));
+    server.get(&in_queue(&format!("/workers?filter={filter}"))).assert_error(422, "filter_too_large");
+    let half = "x".repeat(600_000);
+    server.create(2, json!({"args": {"a": half}}));
+    server.patch(&of_task(2, ""), json!({"metadata": {"a": half}})).assert_error(422, "task_data_too_large");
+    server.claim(1);
+    let complete = json!({"run_id": run_id(1), "result": {"a": half}});
+    server.post(&of_task(2, "/complete"), complete).assert_error(422, "task_data_too_large");
+    server.act(2, "complete", 1).expect(204);
 }
 
 #[test]

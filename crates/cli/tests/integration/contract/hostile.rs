@@ -210,6 +210,31 @@ fn hostile_filters_are_refused_or_answered() {
 }
 
 #[test]
+fn heads_and_chunks_that_make_no_sense_change_nothing() {
+    let server = Server::with_queue();
+    let chunk = format!(
+        "PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{{}}\r\n0\r\n\r\n",
+        of_task(1, "")
+    );
+    for bytes in [
+        "GET\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "GET /\0 HTTP/1.1\r\n\r\n",
+        "PUT /api/v2/queues/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        &chunk[..],
+    ] {
+        let mut connection = server.connect();
+        connection.write(bytes.as_bytes()).unwrap();
+        if let Ok(response) = connection.read_response(true) {
+            assert!((400..500).contains(&response.status), "{response:?}");
+        }
+    }
+    assert_eq!(server.get("/api/v2/queues").json(), json!([{"name": "q"}]));
+    server.get(&of_task(1, "")).assert_error(404, "task_not_found");
+    assert_alive(&server);
+}
+
+#[test]
 fn a_body_that_breaks_off_changes_nothing() {
     let server = Server::with_queue();
     for head in ["Content-Length: 100", "Transfer-Encoding: chunked"] {

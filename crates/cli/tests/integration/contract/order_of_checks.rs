@@ -74,6 +74,7 @@ fn authentication_comes_before_everything_else() {
         anonymous("GET", "/api/v2/nope"),
         anonymous("GET", "/api/nope"),
         anonymous("GET", "/api/"),
+        anonymous("GET", "/api/v2/capabilities"),
         anonymous("POST", "/api/v2/queues"),
         anonymous("FOO", "/api/v2/queues"),
         anonymous("GET", "/api/v2/queues/.bad/tasks?limit=0"),

@@ -64,3 +64,16 @@ fn what_is_no_object_is_refused_and_null_is_nothing_only_in_a_heartbeat() {
     server.post(&of_task(1, "/heartbeat"), json!({"run_id": run_id(1), "progress": null})).expect(200);
     assert!(shown(&server, 1).is_some());
 }
+
+#[test]
+fn progress_is_refused_as_a_heartbeat_would_be() {
+    let server = Server::with_queue();
+    server.create_running(1);
+    server.create_running(2);
+    server.act(2, "complete", 2).expect(204);
+    let before = server.snapshot();
+    report(&server, 1, 9, json!({})).assert_details(409, "stale_run", &json!({"run_id": run_id(9)}));
+    report(&server, 2, 2, json!({})).assert_details(409, "run_finalized", &json!({"action": "complete"}));
+    report(&server, 4, 4, json!({})).assert_error(404, "task_not_found");
+    assert_eq!(server.snapshot(), before);
+}

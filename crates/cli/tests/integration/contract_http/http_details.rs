@@ -131,6 +131,9 @@ fn one_mib_is_accepted_and_one_byte_more_is_not() {
     let request = |n: usize, bytes: usize| Request::new("PUT", &of_task(n, "")).json(padded(bytes)).chunked();
     server.send(&request(2, MIB)).expect(201);
     server.put(&of_task(3, ""), padded(MIB + 1)).assert_error(413, "request_too_large");
+    server.send(&request(3, MIB + 1)).assert_error(413, "request_too_large");
+    let ignored = Request::new("POST", &of_task(1, "/cancel")).json(padded(MIB + 1)).chunked();
+    server.send(&ignored).assert_error(413, "request_too_large");
     server.get(&of_task(3, "")).assert_error(404, "task_not_found");
 }
 

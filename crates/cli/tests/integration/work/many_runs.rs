@@ -100,3 +100,16 @@ fn the_guard_lets_the_other_slots_finish() {
     assert_eq!((server.task(0)["status"].as_str(), server.count("running")), (Some("succeeded"), 0));
     assert_eq!(server.count("pending"), 4);
 }
+
+#[test]
+fn several_slots_stopped_at_once_give_everything_back() {
+    let server = Server::start();
+    create_many(&server, 6);
+    let script = "echo >> begun; while :; do sleep 0.05; done";
+    let mut worker = Setup::new(&server).flags("--jobs 4 --on-stop release").sh(script, &[]);
+    until("four runs", || worker.read("begun").len() == 4);
+    worker.signal(Signal::TERM);
+    worker.finish_saying(&["0 succeeded, 0 failed, 4 released"]);
+    assert_eq!((server.count("pending"), server.count("running")), (6, 0));
+    assert!((1..=6).all(|n| server.task(n)["attempt"] == 0));
+}

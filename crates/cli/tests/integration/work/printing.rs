@@ -142,3 +142,11 @@ fn what_is_sent_can_be_turned_off_and_limited() {
     assert!(sent.starts_with("one\ntwo\n\n[taskqueue: the worker sends 8 bytes of a run"), "{sent}");
     assert_eq!(log, "one\ntwo\nthree\n");
 }
+
+#[test]
+fn a_full_disk_costs_the_log_and_not_what_is_sent() {
+    let server = Server::start();
+    let script = "ln -s /dev/full $TASKQUEUE_RUN_DIR/output.log; echo said; sleep 0.3; echo again";
+    worker(&server, "", script).finish_saying(&["No space left on device"]);
+    assert_eq!(text(&server), "said\nagain\n");
+}

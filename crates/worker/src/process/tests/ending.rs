@@ -127,7 +127,12 @@ async fn a_daemon_that_forgot_its_run_ends_with_it_while_another_run_goes_on() {
     let finished = trial.run().await;
     assert_eq!(finished.end().status, Exit::Code(0));
     assert!(!is_alive(finished.number("daemon")));
-    assert!(is_alive(pid));
+    let mut trial = Trial::shell(&format!("{HIDDEN} while :; do sleep 1; done"));
+    trial.grace = Duration::from_millis(50);
+    let begun = trial.begin();
+    let daemon = begun.number("daemon").await;
+    assert!(begun.ended_by(RunControl::Stop).await.end().was_stopped);
+    assert!(!is_alive(daemon) && is_alive(pid), "also when it is stopped");
     other.ended_by(RunControl::Kill).await;
 }
 
