@@ -254,10 +254,10 @@ mod tests {
     #[test]
     fn tasks_are_counted_by_their_end_archived_ones_too() {
         let retention = Retention { failed_seconds: Some(60), ..Retention::default() };
-        let selection = older_tasks(Status::Failed, &retention, Timestamp::from_micros(0).plus_seconds(60)).unwrap();
+        let selection = older_tasks(Status::Failed, &retention, Timestamp::from_micros(0).plus_seconds(61)).unwrap();
         assert!(selection.include_archived && selection.status == Some(Status::Failed));
         let text = selection.filter.as_ref().map(|filter| filter.text().to_owned()).unwrap_or_default();
-        assert!(text.starts_with("finished_at <= \"1970-01-01T00:00:00.000000Z\""), "{text}");
+        assert!(text.starts_with("(finished_at <= \"1970-01-01T00:00:01.000000Z\""), "{text}");
         assert!(older_tasks(Status::Succeeded, &retention, Timestamp::from_micros(0)).is_none());
     }
 

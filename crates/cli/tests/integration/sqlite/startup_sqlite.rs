@@ -80,6 +80,8 @@ fn a_schema_is_a_mistake_in_the_arguments() {
     let database = directory.path().join("q.db");
     let mut arguments = serving(database.to_str().unwrap());
     arguments.extend(["--database-schema", "other"]);
-    run(&arguments, &[]).refuses_with(2, &["--database-schema"]);
+    let ran = run(&arguments, &[]);
+    assert!(ran.stdout.is_empty(), "{ran:?}");
+    ran.fails_with(2, &["--database-schema"]);
     assert!(!database.exists(), "a file was made");
 }
