@@ -32,7 +32,7 @@ test-times: ## Run all tests and print the slowest 50
 
 check: ## Formatting, lints, documentation and the house rules, warnings denied
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- --deny warnings
+	cargo clippy --locked --workspace --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --document-private-items
 	cargo test --workspace --test tidy
 
