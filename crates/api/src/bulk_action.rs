@@ -4,7 +4,7 @@
 use std::borrow::BorrowMut;
 use std::sync::Arc;
 
-use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::BulkAction;
 use taskqueue_core::json::{ObjectWriter, Value};
 use utoipa::ToSchema;
 

@@ -3,9 +3,8 @@
 use std::borrow::BorrowMut;
 
 use taskqueue_core::explain::{self, Reason};
-use taskqueue_core::ids::{Route, TaskId};
 use taskqueue_core::json::{ObjectWriter, Value, write_array, write_string};
-use taskqueue_core::status::Status;
+use taskqueue_core::{Route, Status, TaskId};
 use utoipa::ToSchema;
 
 use crate::object_reader::{ObjectReader, Unreadable};

@@ -6,14 +6,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_core::definition::Routes;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::{
     JsonObject, ObjectWriter, Value, write_array, write_integer, write_string, write_time, write_value,
 };
 use taskqueue_core::scheduling::{OnDependencyFailure, seconds_as_duration};
-use taskqueue_core::status::{Status, WorkerStatus};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::status::WorkerStatus;
+use taskqueue_core::{QueueName, Route, Routes, RunId, Status, TaskId, Timestamp};
 
 /// The mistake in an answer.
 #[derive(Debug, PartialEq, Eq)]

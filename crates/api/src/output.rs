@@ -3,7 +3,7 @@
 use std::borrow::BorrowMut;
 use std::sync::Arc;
 
-use taskqueue_core::ids::RunId;
+use taskqueue_core::RunId;
 use taskqueue_core::json::{ObjectWriter, Value};
 use taskqueue_core::limits::OUTPUT_OFFSET_MAX;
 use utoipa::ToSchema;

@@ -3,10 +3,10 @@
 use std::borrow::BorrowMut;
 use std::collections::BTreeMap;
 
-use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_core::json::{ObjectWriter, Unusable, Value, write_array};
 use taskqueue_core::limits::ROUTE_LIMITS_MAX;
-use taskqueue_core::settings::{QueueSettings, RetentionPatch, RouteLimitsPatch, SettingsPatch};
+use taskqueue_core::settings::{RetentionPatch, RouteLimitsPatch};
+use taskqueue_core::{QueueName, QueueSettings, Route, SettingsPatch};
 use utoipa::ToSchema;
 
 use crate::body::{Body, BodyErrors, Location, Members, field};

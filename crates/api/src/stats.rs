@@ -1,11 +1,9 @@
 //! What is going on in a queue, and its activity over time.
 
 use taskqueue_core::activity::{Activity, Counts, Event, Unit};
-use taskqueue_core::durations;
 use taskqueue_core::json::{ObjectWriter, Value};
 use taskqueue_core::stats::{ActivitySeries, QueueStats, RouteFigures};
-use taskqueue_core::status::Status;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Status, Timestamp, durations};
 use utoipa::ToSchema;
 
 use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_object};

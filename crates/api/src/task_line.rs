@@ -3,13 +3,11 @@
 
 use std::borrow::Cow;
 
-use taskqueue_core::definition::Definition;
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::filter::suggest::nearest;
-use taskqueue_core::ids::TaskId;
 use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value, write_value};
 use taskqueue_core::name_template::{NameError, NameTemplate};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Definition, TaskId, Timestamp};
 
 use crate::body::{self, Body, Invalid, LocationStep};
 use crate::task::{Creation, Task};

@@ -2,10 +2,10 @@
 
 use std::borrow::BorrowMut;
 
-use taskqueue_core::ids::{QueueName, Route, TaskId, WorkerId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
 use taskqueue_core::limits::{REPORT_METADATA_BYTES, TELEMETRY_BYTES};
-use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
+use taskqueue_core::observation::{Report, Telemetry, WorkerStatus};
+use taskqueue_core::{Observation, QueueName, Route, TaskId, WorkerId};
 use utoipa::ToSchema;
 
 use crate::ErrorCode;

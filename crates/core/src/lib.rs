@@ -49,6 +49,24 @@ pub mod update;
 pub mod varint;
 pub mod words;
 
+// The words that everything else is said in.
+pub use access::Scope;
+pub use bulk_action::BulkAction;
+pub use definition::{Definition, Routes};
+pub use filter::{ObservationFilter, TaskFilter};
+pub use ids::{QueueName, Route, RunId, TaskId, WorkerId};
+pub use observation::Observation;
+pub use refusal::Refusal;
+pub use scheduling::Scheduling;
+pub use selection::{ObservationQuery, OrderField, TaskOrder, TaskQuery, TaskSelection};
+pub use settings::{QueueSettings, Retention, SettingsPatch};
+pub use stats::{QueueFigures, RouteSelection};
+pub use status::{Status, Statuses};
+pub use task::Task;
+pub use task_view::TaskView;
+pub use time::Timestamp;
+pub use update::Update;
+
 #[cfg(test)]
 #[path = "../tests/integration/samples.rs"]
 mod samples;

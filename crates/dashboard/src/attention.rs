@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use taskqueue_core::activity::{Counts, Event};
-use taskqueue_core::stats::QueueFigures;
-use taskqueue_core::status::Status;
-use taskqueue_core::time::{Timestamp, between};
+use taskqueue_core::time::between;
+use taskqueue_core::{QueueFigures, Status, Timestamp};
 use taskqueue_store::figures::ProcessFigures;
 use tokio::time::{Instant, timeout};
 

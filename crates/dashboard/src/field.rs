@@ -4,12 +4,11 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use taskqueue_core::definition::{InvalidRoutes, Routes, task_name};
-use taskqueue_core::ids::Route;
+use taskqueue_core::definition::{InvalidRoutes, task_name};
 use taskqueue_core::limits::{NAME_CHARS, TASK_NAME_CHARS, TASK_ROUTES};
 use taskqueue_core::scheduling::seconds_as_duration;
-use taskqueue_core::time::Timestamp;
 use taskqueue_core::words::{Units, exact_duration};
+use taskqueue_core::{Route, Routes, Timestamp};
 
 use crate::address::Query;
 use crate::show;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use subtle::ConstantTimeEq;
-use taskqueue_core::access::{Grant, Need, Scope};
-use taskqueue_core::settings::Retention;
+use taskqueue_core::access::{Grant, Need};
+use taskqueue_core::{Retention, Scope};
 use taskqueue_store::Store;
 use taskqueue_store::submission::Held;
 

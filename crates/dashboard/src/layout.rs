@@ -7,8 +7,7 @@ use axum::http::StatusCode;
 use axum::http::header::{ETAG, HeaderValue, IF_NONE_MATCH, SET_COOKIE};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
-use taskqueue_core::access::Scope;
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::{QueueName, Scope};
 use taskqueue_store::StoreExt;
 
 use crate::answer::{self, hex_digits, html, see_other, see_other_with};

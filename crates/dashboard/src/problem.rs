@@ -7,7 +7,7 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
-use taskqueue_core::refusal::Refusal;
+use taskqueue_core::Refusal;
 use taskqueue_store::StoreError;
 
 use crate::address::SIGN_IN;

@@ -2,14 +2,10 @@
 //! parameters have the names that they have in the API (`status`, `filter`, `name_fuzzy`); with `archived=1` archived tasks are among
 //! them. Single tasks are `id`, repeated. With `all` the ids do not count: then it is everything that matches.
 
-use taskqueue_core::filter::{FilterError, TaskFilter};
+use taskqueue_core::filter::FilterError;
 use taskqueue_core::fuzzy::FuzzyName;
 use taskqueue_core::grouping::{GroupQuery, TaskDimension};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::status::Status;
-use taskqueue_core::task::Task;
+use taskqueue_core::{QueueName, Refusal, Status, Task, TaskFilter, TaskId, TaskSelection};
 use taskqueue_store::{Store, StoreError, StoreExt};
 
 use crate::address::Query;

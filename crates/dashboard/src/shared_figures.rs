@@ -4,10 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{PendingDetail, QueueFigures, RouteSelection};
-use taskqueue_core::status::Status;
+use taskqueue_core::stats::PendingDetail;
 use taskqueue_core::words::number;
+use taskqueue_core::{QueueFigures, QueueSettings, RouteSelection, Status};
 use taskqueue_store::figures::read_figures;
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::{Store, StoreError};

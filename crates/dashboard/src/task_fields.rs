@@ -1,15 +1,13 @@
 //! What a task is told to be, as fields of a form: name, args (but those of a sweep), metadata, routes, priority, attempts; when it runs, for how long, and what it
 //! waits for. What is left empty is the default. The form of a new task, that of a sweep, and the one that edits a task have the same ones.
 
-use taskqueue_core::definition::Definition;
 use taskqueue_core::fields::TimeComparison;
-use taskqueue_core::ids::TaskId;
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::limits::{
     DEPENDENCIES_MAX, RETRY_DELAY_FACTOR_DEFAULT, RETRY_DELAY_MAX_SECONDS_DEFAULT, TIMEOUT_SECONDS_MAX,
 };
-use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, Scheduling, SchedulingFields};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, SchedulingFields};
+use taskqueue_core::{Definition, Scheduling, TaskId, Timestamp};
 
 use crate::address::Query;
 use crate::field::{self, Field};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use taskqueue_core::Retention;
 use taskqueue_core::limits::TASK_OUTPUT_BYTES;
-use taskqueue_core::settings::Retention;
 use taskqueue_dashboard::Mode;
 
 use crate::auth::{SharedTokens, Token};

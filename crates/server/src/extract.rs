@@ -17,8 +17,8 @@ use hyper::{HeaderMap, Uri};
 pub(crate) use query::{ListTasks, ListWorkers};
 use taskqueue_api::ErrorCode;
 use taskqueue_api::body::{self as api_body, Body, Invalid, RequestError};
-use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
 use taskqueue_core::limits::REQUEST_BODY_BYTES;
+use taskqueue_core::{QueueName, TaskId, WorkerId};
 use taskqueue_store::submission::Held;
 
 use self::query::Query;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 use percent_encoding::percent_decode_str;
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::QueueName;
 
 /// The component that holds the queue in `/api/v2/queues/{queue}/...`, counted from the empty one before the first slash.
 const QUEUE: usize = 4;

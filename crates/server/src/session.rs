@@ -11,8 +11,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
-use taskqueue_core::access::Scope;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Scope, Timestamp};
 use taskqueue_dashboard::{Access, SessionCookie, SignInRefusal, Viewer};
 use taskqueue_store::InstallationSecret;
 

@@ -2,11 +2,10 @@
 
 use std::borrow::{BorrowMut, Cow};
 
-use taskqueue_core::ids::{RunId, TaskId};
 use taskqueue_core::json::{ObjectWriter, Reader, Value};
 use taskqueue_core::lifecycle::RunReport;
 pub use taskqueue_core::run_item::{RunAction, RunItem};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{RunId, TaskId, Timestamp};
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Type};
 use utoipa::{PartialSchema, ToSchema};

@@ -8,13 +8,10 @@ mod reading;
 use std::time::Duration;
 
 use askama::Template;
-use taskqueue_core::access::Scope;
 use taskqueue_core::activity::Event;
-use taskqueue_core::ids::Route;
 use taskqueue_core::shell::CommandLine;
-use taskqueue_core::stats::QueueFigures;
-use taskqueue_core::status::Status;
-use taskqueue_core::time::{Timestamp, between};
+use taskqueue_core::time::between;
+use taskqueue_core::{QueueFigures, Route, Scope, Status, Timestamp};
 
 use self::alerts::AlertLine;
 use self::reading::{CARDS, Card, Lately, Reading};

@@ -1,9 +1,8 @@
 //! The routes of a queue: what waits and runs on each, against who serves it.
 
 use askama::Template;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::stats::{QueueFigures, RouteFigures, RouteSelection};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::stats::RouteFigures;
+use taskqueue_core::{QueueFigures, QueueName, RouteSelection, Timestamp};
 
 use crate::address::{Query, of_route};
 use crate::layout::{self, PageResult, Section, Shell};

@@ -10,16 +10,11 @@ use askama::Template;
 use axum::body::Body;
 use axum::http::StatusCode;
 use sha2::{Digest, Sha256};
-use taskqueue_core::access::Scope;
-use taskqueue_core::filter::TaskFilter;
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::settings::{QueueSettings, Retention, SettingsPatch};
-use taskqueue_core::stats::{QueueFigures, RouteSelection};
-use taskqueue_core::status::Status;
-use taskqueue_core::task_view::TaskView;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{
+    QueueFigures, QueueName, QueueSettings, Retention, RouteSelection, Scope, SettingsPatch, Status, TaskFilter,
+    TaskOrder, TaskQuery, TaskSelection, TaskView, Timestamp,
+};
 use taskqueue_store::command::ChangeSettings;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::time::timeout;

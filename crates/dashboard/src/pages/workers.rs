@@ -5,16 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use askama::Template;
 use futures_util::{StreamExt, stream};
 use taskqueue_core::cursor::Resource;
-use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::json::{Found, lookup};
-use taskqueue_core::observation::{Observation, WorkerStatus};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{ObservationQuery, observation_binding};
-use taskqueue_core::stats::RouteSelection;
-use taskqueue_core::status::Status;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::observation::WorkerStatus;
+use taskqueue_core::selection::observation_binding;
 use taskqueue_core::words::telemetry::Telemetry;
+use taskqueue_core::{
+    Observation, ObservationFilter, ObservationQuery, QueueName, Refusal, RouteSelection, Status, TaskId, Timestamp,
+};
 use taskqueue_store::StoreExt;
 
 use crate::layout::{self, PageResult, Section, Shell};

@@ -8,14 +8,12 @@ use percent_encoding::percent_decode_str;
 use taskqueue_api::ErrorCode;
 use taskqueue_api::body::{Invalid, RequestError};
 use taskqueue_core::activity::Unit;
-use taskqueue_core::filter::{FilterError, TaskFilter};
+use taskqueue_core::filter::FilterError;
 use taskqueue_core::fuzzy::FuzzyName;
 use taskqueue_core::grouping::{TaskDimension, WorkerDimension, dimensions};
 use taskqueue_core::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, PAGE_LIMIT_MIN};
-use taskqueue_core::selection::{OrderField, TaskOrder, TaskSelection};
 use taskqueue_core::stats::SeriesSelection;
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{OrderField, Status, TaskFilter, TaskOrder, TaskSelection, Timestamp};
 
 use super::read_given_filter;
 use crate::state::AppState;

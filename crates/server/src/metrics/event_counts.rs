@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use taskqueue_core::QueueName;
 use taskqueue_core::activity::Activity;
 use taskqueue_core::durations::{BOUNDS_MICROS, BUCKETS, Durations};
-use taskqueue_core::ids::QueueName;
 use taskqueue_store::activity::ActivityTotals;
 use taskqueue_store::histogram::HistogramValues;
 use taskqueue_store::transaction::QueueKey;

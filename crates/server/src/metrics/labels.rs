@@ -5,12 +5,9 @@ use std::array;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_core::pending_parts::PendingState;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{QueueFigures, RouteFigures, RouteSelection};
-use taskqueue_core::status::Status;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::stats::RouteFigures;
+use taskqueue_core::{QueueFigures, QueueName, QueueSettings, Route, RouteSelection, Status, Timestamp};
 use taskqueue_store::transaction::QueueKey;
 
 /// Queues that have series of their own, and routes.

@@ -13,8 +13,7 @@ use prometheus_client::encoding::{
 use prometheus_client::registry::Registry;
 use taskqueue_core::activity::Event;
 use taskqueue_core::pending_parts::PendingState;
-use taskqueue_core::status::Status;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Status, Timestamp};
 use taskqueue_store::histogram::HistogramValues;
 
 use super::event_counts::in_seconds;

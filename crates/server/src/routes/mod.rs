@@ -12,7 +12,7 @@ pub(crate) mod tasks;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
-use taskqueue_core::task::Task;
+use taskqueue_core::Task;
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::Command;
 

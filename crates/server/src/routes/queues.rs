@@ -9,8 +9,7 @@ use taskqueue_api::paths;
 use taskqueue_api::queue::{Queue, QueueSettingsSchema, SettingsPatchSchema};
 use taskqueue_api::stats::{Series, Stats, StatsAnswer};
 use taskqueue_core::limits::STATS_ROUTES;
-use taskqueue_core::settings::{QueueSettings, SettingsPatch};
-use taskqueue_core::stats::RouteSelection;
+use taskqueue_core::{QueueSettings, RouteSelection, SettingsPatch};
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{ChangeSettings, CreateQueue, DeleteQueue};
 

@@ -11,7 +11,7 @@ mod value;
 mod view;
 
 use askama::Template;
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::QueueName;
 use tokio::sync::Semaphore;
 
 use self::collection::Extent;

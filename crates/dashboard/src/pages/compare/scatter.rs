@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use taskqueue_core::status::Status;
+use taskqueue_core::Status;
 
 use super::collection::{Collection, Row};
 use super::columns::{Column, Columns};

@@ -5,10 +5,8 @@
 
 use std::collections::HashSet;
 
-use taskqueue_core::filter::{Expression, TaskFilter};
-use taskqueue_core::ids::TaskId;
-use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::status::Status;
+use taskqueue_core::filter::Expression;
+use taskqueue_core::{Status, TaskFilter, TaskId, TaskSelection};
 
 use super::value::Path;
 use crate::address::Query;

@@ -2,10 +2,10 @@
 //! server, one for routes without a worker, one for runs that fail. Several alerts of a kind are one line that counts them and can be
 //! unfolded.
 
+use taskqueue_core::Timestamp;
 use taskqueue_core::activity::{Span, Unit};
 use taskqueue_core::dependency::DEPENDENCY_FAILED;
 use taskqueue_core::lease::HEARTBEAT_TIMEOUT;
-use taskqueue_core::time::Timestamp;
 
 use crate::address::{Query, of_route, of_tasks};
 use crate::attention::{Concern, FailurePattern};

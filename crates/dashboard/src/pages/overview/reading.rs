@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use taskqueue_core::access::Scope;
 use taskqueue_core::activity::{Counts, Event, Span, Unit};
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::stats::{KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection};
-use taskqueue_core::status::Status;
-use taskqueue_core::task_view::TaskView;
-use taskqueue_core::time::{Timestamp, between};
+use taskqueue_core::stats::{KnownSpans, PendingDetail, QueueStats, SeriesSelection};
+use taskqueue_core::time::between;
+use taskqueue_core::{
+    QueueFigures, QueueName, RouteSelection, Scope, Status, TaskOrder, TaskQuery, TaskSelection, TaskView, Timestamp,
+};
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::{Store, StoreExt};
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use taskqueue_core::ids::Route;
 use taskqueue_core::limits::{NAME_CHARS, ROUTE_LIMITS_MAX};
-use taskqueue_core::settings::{QueueSettings, Retention, RetentionPatch, RouteLimitsPatch, SettingsPatch};
+use taskqueue_core::settings::{RetentionPatch, RouteLimitsPatch};
+use taskqueue_core::{QueueSettings, Retention, Route, SettingsPatch};
 
 use crate::address::Query;
 use crate::field::{self, Field, PairRow};

@@ -2,13 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use taskqueue_core::definition::Definition;
 use taskqueue_core::fields::{self, TimeComparison};
-use taskqueue_core::ids::{ID_BYTES, QueueName, TaskId};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::Task;
-use taskqueue_core::task_view::TaskView;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::ids::ID_BYTES;
+use taskqueue_core::{Definition, QueueName, Refusal, Task, TaskId, TaskView, Timestamp};
 use taskqueue_store::StoreError;
 use taskqueue_store::command::{CreateTasks, NewTask};
 use taskqueue_store::portions::write_items;

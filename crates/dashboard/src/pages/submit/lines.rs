@@ -3,11 +3,11 @@
 use askama::Template;
 use taskqueue_api::task::Creation;
 use taskqueue_api::task_line::{LineReader, LineTask};
+use taskqueue_core::QueueName;
 use taskqueue_core::batch_label::labelled;
 use taskqueue_core::definition::check_stored_size;
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::fields::TimeComparison;
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::shell::CommandLine;
 
 use super::create::{Batch, Outcome, Planned, Refusals, Tally, write, write_error};

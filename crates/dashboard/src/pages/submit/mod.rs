@@ -8,8 +8,7 @@ mod one;
 mod sweep;
 
 use axum::body::Body;
-use taskqueue_core::access::Scope;
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::{QueueName, Scope};
 
 use crate::address::Query;
 use crate::layout::{PageResult, Section, Shell};

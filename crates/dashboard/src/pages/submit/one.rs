@@ -1,13 +1,10 @@
 //! One task by a form. The form carries the id of its task, so that it creates one task however often it is sent.
 
 use askama::Template;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::RETRY_DELAY_FACTOR_DEFAULT;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::scheduling::{OnDependencyFailure, Scheduling};
+use taskqueue_core::scheduling::OnDependencyFailure;
 use taskqueue_core::shell::CommandLine;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Definition, QueueName, Refusal, Scheduling, TaskId, Timestamp};
 use taskqueue_store::command::{CreateTask, NewTask};
 use taskqueue_store::{StoreError, StoreExt};
 

@@ -2,11 +2,8 @@
 
 use askama::Template;
 use axum::body::Body;
-use taskqueue_core::access::Scope;
-use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::lifecycle::{self, TaskAction};
-use taskqueue_core::task::{Status, Task};
-use taskqueue_core::update::Update;
+use taskqueue_core::{QueueName, Scope, Status, Task, TaskId, Update};
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{ActOnTask, DeleteTask, UpdateTask};
 

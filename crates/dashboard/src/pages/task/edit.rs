@@ -5,12 +5,9 @@ use askama::Template;
 use axum::body::Body;
 use axum::http::StatusCode;
 use taskqueue_api::body::Body as _;
-use taskqueue_core::access::Scope;
 use taskqueue_core::fields::TaskField;
 use taskqueue_core::json::{self, JsonObject, ObjectWriter};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Status, Task};
-use taskqueue_core::update::Update;
+use taskqueue_core::{Refusal, Scope, Status, Task, Update};
 use taskqueue_store::command::UpdateTask;
 use taskqueue_store::{StoreError, StoreExt};
 

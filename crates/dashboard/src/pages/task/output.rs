@@ -10,10 +10,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use sha2::{Digest, Sha256};
-use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::limits::{OUTPUT_OFFSET_MAX, OUTPUT_PARTS};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Status, Task};
+use taskqueue_core::{QueueName, Refusal, RunId, Status, Task, TaskId};
 use taskqueue_store::StoreError;
 use taskqueue_store::command::Output;
 

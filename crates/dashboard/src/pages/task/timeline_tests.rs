@@ -4,7 +4,7 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{Route, RunId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{self, Claimant, RunReport, TaskAction};
-use taskqueue_core::task::Failure;
+use taskqueue_core::task::{Failure, LastError};
 
 use super::*;
 use crate::selected::tests::task;

@@ -3,15 +3,11 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use taskqueue_core::access::Scope;
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::filter::TaskFilter;
-use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::update::Update;
+use taskqueue_core::{
+    BulkAction, QueueName, Refusal, Scope, TaskFilter, TaskId, TaskOrder, TaskQuery, TaskSelection, Update,
+};
 use taskqueue_store::command::{ActOnTasks, BulkUpdate};
 use taskqueue_store::{StoreError, StoreExt};
 

@@ -4,7 +4,7 @@
 use axum::response::Response;
 use taskqueue_core::fields::{Kind, filterable_fields};
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
-use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
+use taskqueue_core::{TaskOrder, TaskQuery, TaskSelection};
 use taskqueue_store::StoreExt;
 
 use super::rows;

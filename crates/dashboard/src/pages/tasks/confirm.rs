@@ -3,12 +3,8 @@
 
 use askama::Template;
 use axum::http::StatusCode;
-use taskqueue_core::access::Scope;
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::status::{Status, Statuses};
-use taskqueue_core::task::{Lifecycle, Task};
+use taskqueue_core::task::Lifecycle;
+use taskqueue_core::{BulkAction, QueueName, Scope, Status, Statuses, Task, TaskSelection};
 
 use super::view::View;
 use crate::address::Query;

@@ -10,13 +10,8 @@ mod view;
 
 use askama::Template;
 use futures_util::future::try_join;
-use taskqueue_core::access::Scope;
 use taskqueue_core::cursor::Resource;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{OrderField, TaskQuery, TaskSelection};
-use taskqueue_core::status::Status;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{OrderField, QueueName, Refusal, Scope, Status, TaskQuery, TaskSelection, Timestamp};
 use taskqueue_store::{Store, StoreExt};
 
 use self::rows::{Cell, Row};

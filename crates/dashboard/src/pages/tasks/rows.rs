@@ -4,10 +4,7 @@
 
 use std::collections::HashSet;
 
-use taskqueue_core::status::Status;
-use taskqueue_core::task_view::TaskView;
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::{json, progress};
+use taskqueue_core::{Status, TaskView, Timestamp, json, progress};
 
 use crate::columns::{Column, Seen, Value, leaves};
 use crate::show::cut;

@@ -3,10 +3,8 @@
 //! has a smaller range.
 
 use taskqueue_core::fields::menu_fields;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::selection::{OrderField, TaskOrder};
 use taskqueue_core::shell::shell_word;
-use taskqueue_core::status::Status;
+use taskqueue_core::{OrderField, QueueName, Status, TaskOrder};
 
 use crate::address::Query;
 use crate::columns::{Column, Seen};

@@ -1,14 +1,13 @@
 //! What was typed into the builder of a sweep, and the plan that it gives.
 
 use taskqueue_core::batch_label::labelled;
-use taskqueue_core::definition::Definition;
 use taskqueue_core::dotted_keys::{KeyError, Members};
 use taskqueue_core::fields::TimeComparison;
 use taskqueue_core::json::{JsonObject, ObjectError, Value, parse};
 use taskqueue_core::limits::{JSON_DEPTH, REQUEST_BODY_BYTES};
 use taskqueue_core::name_template::NameTemplate;
 use taskqueue_core::sweep::{AxisError, BROWSER_COMBINATIONS_MAX, Sweep, SweepError};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Definition, Timestamp};
 
 use crate::address::Query;
 use crate::field::{self, Field, PairRow};
