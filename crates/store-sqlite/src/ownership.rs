@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 #[cfg(test)]
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
 
 use crate::open::OpenError;
 
@@ -29,8 +32,20 @@ const LOCK_MAPPING_TYPES: &[&str] = &["nfs", "nfs4", "cifs", "smb3", "9p", "afs"
 #[cfg(test)]
 const EIO: i32 = 5;
 
+/// File systems that give a folder another time whenever a file in it is moved, removed or replaced.
+const TIMED_TYPES: &[&str] = &["ext4", "xfs", "f2fs", "tmpfs"];
+
+/// A folder that was changed less than this ago may be changed again without another time: some of them count in seconds.
+const FOLDER_SETTLES: Duration = Duration::from_secs(3);
+
+/// For how long its time is believed: another file may be mounted over one in it.
+const FOLDER_BELIEVED: Duration = Duration::from_secs(1);
+
 /// Device and inode.
 type Identity = (u64, u64);
+
+/// A folder at a moment: moving, removing or replacing a file in it changes its time.
+type FolderState = (Identity, SystemTime);
 
 /// A file of the database that was moved, removed or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +75,11 @@ pub(crate) struct Ownership {
     path: PathBuf,
     /// The opened files, the most important one first.
     watched: Vec<(DatabaseFile, PathBuf, Identity)>,
+    /// The folder when all of them were last found in it, and since when: most looks find it unchanged, and look no further.
+    found_in: Mutex<Option<(FolderState, Instant)>>,
+    /// True if the folder tells whether a file in it is another one.
+    is_timed: bool,
+    settles: Duration,
     mode: u32,
     /// The type of the file system, if the database itself cannot be locked there.
     unlockable: Option<String>,
@@ -98,6 +118,7 @@ impl Ownership {
         let file = to_lock().open(&path).map_err(unusable)?;
         let metadata = file.metadata().map_err(unusable)?;
         let unlockable = lock_mapping_type(metadata.dev());
+        let is_timed = file_system_of(metadata.dev()).is_some_and(|kind| TIMED_TYPES.contains(&kind.as_str()));
         if unlockable.is_none() {
             lock_exclusively(&file, &path)?;
         }
@@ -108,6 +129,9 @@ impl Ownership {
         Ok(Self {
             path,
             watched,
+            found_in: Mutex::default(),
+            is_timed,
+            settles: FOLDER_SETTLES,
             mode: metadata.mode() & 0o777,
             unlockable,
             _lock: lock,
@@ -157,10 +181,27 @@ impl Ownership {
         Some(bytes(DatabaseFile::Database)? + bytes(DatabaseFile::Log)?)
     }
 
-    /// The first file whose path no longer leads to the opened file. Takes some microseconds.
+    /// The first file whose path no longer leads to the opened file. Takes a microsecond or two.
     pub(crate) fn lost(&self) -> Option<DatabaseFile> {
+        let folder = self.folder_state();
+        let believed = *self.found_in.lock();
+        if believed.is_some_and(|(found, at)| folder == Some(found) && at.elapsed() < FOLDER_BELIEVED) {
+            return None;
+        }
         let is_same = |path: &Path, opened| std::fs::metadata(path).is_ok_and(|now| identity(&now) == opened);
-        self.watched.iter().find(|(_, path, opened)| !is_same(path, *opened)).map(|(lost, ..)| *lost)
+        let lost = self.watched.iter().find(|(_, path, opened)| !is_same(path, *opened)).map(|(lost, ..)| *lost);
+        let has_settled = |(_, changed): &FolderState| changed.elapsed().is_ok_and(|since| since > self.settles);
+        let found = folder.filter(|folder| lost.is_none() && has_settled(folder));
+        *self.found_in.lock() = found.map(|folder| (folder, Instant::now()));
+        lost
+    }
+
+    /// Nothing where the folder does not tell.
+    fn folder_state(&self) -> Option<FolderState> {
+        let folder = self.path.parent().filter(|_| self.is_timed)?;
+        let found = std::fs::metadata(folder).ok()?;
+        let since_1970 = Duration::new(found.ctime().try_into().ok()?, found.ctime_nsec().try_into().ok()?);
+        Some((identity(&found), SystemTime::UNIX_EPOCH + since_1970))
     }
 
     /// Returns whether no file was lost.
@@ -288,9 +329,14 @@ fn identity(metadata: &Metadata) -> Identity {
 /// Returns the type of the file system of this device, if it maps both kinds of locks, SQLite's and ours, to one kind, so that our
 /// lock would block SQLite.
 fn lock_mapping_type(device: u64) -> Option<String> {
+    file_system_of(device).filter(|kind| LOCK_MAPPING_TYPES.contains(&kind.as_str()))
+}
+
+/// Returns the type of the file system of this device.
+fn file_system_of(device: u64) -> Option<String> {
     // Only Linux has this list; other systems are not supported.
     let mounts = std::fs::read_to_string(MOUNTS).ok()?;
-    file_system_type(device, &mounts).filter(|kind| LOCK_MAPPING_TYPES.contains(kind)).map(str::to_owned)
+    file_system_type(device, &mounts).map(str::to_owned)
 }
 
 /// `36 35 98:0 /root /mnt rw,noatime shared:1 - ext4 /dev/sda rw`: the device is third, the type follows the dash.
@@ -320,6 +366,36 @@ mod tests {
         }
         assert_eq!(file_system_type(0x99, LINES), None);
         assert_eq!(file_system_type(0x801, "nonsense\n\n1 2 8:1\n"), None);
+    }
+
+    #[test]
+    fn a_lost_file_is_found_although_all_were_found_before() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        let mut owner = Ownership::take(&folder.join("queue.db")).unwrap();
+        // The one of this test counts in some milliseconds.
+        (owner.is_timed, owner.settles) = (true, Duration::from_millis(100));
+        let find = || {
+            while owner.found_in.lock().is_none() {
+                assert_eq!(owner.lost(), None)
+            }
+        };
+        for (from, to, lost) in [
+            (folder.join("queue.db"), folder.join("other.db"), DatabaseFile::Database),
+            (folder.join("queue.db-lock"), parent.path().join("lock"), DatabaseFile::Lock),
+            (folder.clone(), parent.path().join("other"), DatabaseFile::Database),
+        ] {
+            find();
+            std::fs::rename(&from, &to).unwrap();
+            assert_eq!(owner.lost(), Some(lost), "{from:?}");
+            std::fs::rename(&to, &from).unwrap();
+            assert_eq!(owner.lost(), None, "{from:?} is back");
+        }
+        find();
+        std::fs::remove_file(folder.join("queue.db")).unwrap();
+        File::create(folder.join("queue.db")).unwrap();
+        assert_eq!(owner.lost(), Some(DatabaseFile::Database), "another file has its name");
     }
 
     #[test]
