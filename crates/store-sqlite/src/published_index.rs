@@ -49,7 +49,8 @@ impl AwaitedLook {
 pub(crate) struct PublishedIndex {
     /// `None` while the writer executes a batch, and after a storage error. The lock is held for one lookup or one move,
     /// never for a transaction.
-    index: RwLock<Option<ClaimIndex>>,
+    /// Boxed, because it moves with every batch.
+    index: RwLock<Option<Box<ClaimIndex>>>,
     /// Reads that wait for the end of a batch.
     looks: Mutex<Vec<AwaitedLook>>,
     clock: Arc<dyn Clock>,
@@ -63,18 +64,18 @@ impl PublishedIndex {
     /// Publishes an index that is what the file holds.
     pub(crate) fn new(index: ClaimIndex, clock: Arc<dyn Clock>, credit_seconds: i64) -> Self {
         let sleeps_credited = AtomicU64::new(clock.times_found_ahead());
-        let (index, commits) = (RwLock::new(Some(index)), AtomicU64::new(0));
+        let (index, commits) = (RwLock::new(Some(Box::new(index))), AtomicU64::new(0));
         Self { index, looks: Mutex::default(), clock, commits, sleeps_credited, credit_seconds }
     }
 
     /// Takes the index back for the writer, if it is published.
-    pub(crate) fn withdraw(&self) -> Option<ClaimIndex> {
+    pub(crate) fn withdraw(&self) -> Option<Box<ClaimIndex>> {
         self.index.write().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Publishes an index that is what the file holds, and answers the reads that wait for one: under load the next batch
     /// begins so soon that they would hardly ever see it.
-    pub(crate) fn publish(&self, index: ClaimIndex) {
+    pub(crate) fn publish(&self, index: Box<ClaimIndex>) {
         let mut published = self.index.write().unwrap_or_else(PoisonError::into_inner);
         let looks = std::mem::take(&mut *self.looks());
         looks.into_iter().filter(AwaitedLook::is_wanted).for_each(|look| (look.answer)(&index));
@@ -98,7 +99,7 @@ impl PublishedIndex {
         look: impl Fn(&ClaimIndex) -> T + Send + Sync + 'static,
     ) -> Option<T> {
         let look = Arc::new(look);
-        let at_once = || self.index.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(&*look);
+        let at_once = || self.index.read().unwrap_or_else(PoisonError::into_inner).as_deref().map(&*look);
         if let Some(seen) = at_once() {
             return Some(seen);
         }
@@ -137,13 +138,13 @@ impl PublishedIndex {
         // An async thread must not wait, so an index that is being moved counts as withdrawn.
         let Ok(index) = self.index.try_read() else { return false };
         let nothing = |index: &ClaimIndex| index.finds_nothing(sought.into(), || self.clock.now());
-        index.as_ref().is_some_and(|index| nothing(index) && !self.had_outage(index))
+        index.as_deref().is_some_and(|index| nothing(index) && !self.had_outage(index))
     }
 
     /// Returns whether an upkeep certainly has nothing to do.
     pub(crate) fn has_no_upkeep(&self) -> bool {
         let Ok(index) = self.index.try_read() else { return false };
-        index.as_ref().is_some_and(|index| index.has_no_upkeep(self.clock.now()) && !self.had_outage(index))
+        index.as_deref().is_some_and(|index| index.has_no_upkeep(self.clock.now()) && !self.had_outage(index))
     }
 
     /// Returns whether leases are to be extended before anything else: then a claim that finds nothing and an upkeep without work

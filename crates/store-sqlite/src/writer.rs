@@ -77,7 +77,9 @@ pub(crate) struct Writer {
     checkpointer: Checkpointer,
     connection: Connection,
     /// The index that was withdrawn; empty while it is published.
-    claim_index: ClaimIndex,
+    claim_index: Box<ClaimIndex>,
+    /// The empty one that is in its place while it is published.
+    empty_index: Option<Box<ClaimIndex>>,
     credit_seconds: i64,
     /// The time at which it was last logged that a queue was refused tasks because of the memory limit.
     full_logged_at: Option<Instant>,
@@ -128,7 +130,8 @@ impl Writer {
             _index_builder: index_builder,
             checkpointer,
             connection,
-            claim_index: ClaimIndex::default(),
+            claim_index: Box::default(),
+            empty_index: None,
             credit_seconds,
             full_logged_at: None,
             failed_at: None,
@@ -195,11 +198,12 @@ impl Writer {
     /// index may differ from the file and is not published. Should the work panic, it is never published again.
     fn with_claim_index(&mut self, work: impl FnOnce(&mut Self)) {
         if let Some(claim_index) = self.shared.published_index.withdraw() {
-            self.claim_index = claim_index;
+            self.empty_index = Some(std::mem::replace(&mut self.claim_index, claim_index));
         }
         work(self);
         if self.failed_at.is_none() {
-            self.shared.published_index.publish(std::mem::take(&mut self.claim_index));
+            let empty_index = self.empty_index.take().unwrap_or_default();
+            self.shared.published_index.publish(std::mem::replace(&mut self.claim_index, empty_index));
         }
     }
 
