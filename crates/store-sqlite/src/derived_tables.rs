@@ -73,9 +73,13 @@ impl TallyDifferences {
             }
             let (queue, routes, status) = (queue.0, routes.as_json(), status.as_str());
             let TallyDifference { tasks, archived } = difference;
-            file.run(&sql::ADD_TALLY, params![queue, routes, status, tasks, archived], "counting tasks")?;
-            if tasks < 0 {
-                file.run(&sql::DELETE_EMPTY_TALLY, params![queue, routes, status], "counting tasks")?;
+            let values = params![queue, routes, status, tasks, archived];
+            // Most counts are there and stay above zero.
+            let other = if tasks < 0 { &sql::DELETE_EMPTIED_TALLY } else { &sql::ADD_TALLY };
+            if file.run(&sql::CHANGE_TALLY, values, "counting tasks")? == 0
+                && file.run(other, values, "counting tasks")? == 0
+            {
+                file.run(&sql::ADD_TALLY, values, "counting tasks")?;
             }
         }
         Ok(())
