@@ -28,20 +28,14 @@ const SAVED_AT_ONCE: usize = 200;
 pub async fn save_activity(store: &(impl Store + ?Sized)) -> StoreResult<()> {
     let log = store.activity();
     let unsaved = log.unsaved();
-    let mut portions = unsaved.chunks(SAVED_AT_ONCE);
     // Without any row what is too old is still forgotten.
     let mut rows = portions.next().unwrap_or_default();
     loop {
         let now = store.write(SaveActivity { process: log.process(), rows: rows.to_vec() }).await?;
         log.saved(rows);
-        match portions.next() {
-            Some(next) => rows = next,
-            None => {
-                log.forget_saved(now);
-                return Ok(());
-            }
-        }
     }
+    saved_at.into_iter().for_each(|now| log.forget_saved(now));
+    Ok(())
 }
 
 /// Tells the rows of this process from those of others, also of earlier ones.
@@ -110,17 +104,13 @@ impl ActivityLog {
         if records.is_empty() {
             return;
         }
-        // A transaction is mostly about few queues: everything behind this is done once for each.
-        let mut queues: Vec<(QueueKey, Activity)> = Vec::new();
-        for (queue, record) in records {
-            let place = queues.iter().rposition(|(key, _)| key == queue).unwrap_or_else(|| {
-                queues.push((*queue, Activity::default()));
-                queues.len() - 1
-            });
-            queues[place].1.add(*record);
-        }
         let mut counted = self.counted.lock();
-        let all_fit = queues.iter().all(|(queue, activity)| counted.add(*queue, now, activity));
+        // Mostly those of one queue follow each other: it is looked for once.
+        let of_queues = records.chunk_by(|(one, _), (next, _)| one == next);
+        let all_fit = of_queues.fold(true, |all_fit, records| {
+            let queue = records[0].0;
+            counted.add(queue, now, |activity| records.iter().for_each(|(_, record)| activity.add(*record))) && all_fit
+        });
         drop(counted);
         if !all_fit && !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!("so many queues are in use that the activity of some is not counted");
@@ -194,16 +184,16 @@ impl ActivityLog {
 
 impl Counted {
     /// Returns whether there was room for it.
-    fn add(&mut self, queue: QueueKey, now: Timestamp, activity: &Activity) -> bool {
+    fn add(&mut self, queue: QueueKey, now: Timestamp, add_to: impl Fn(&mut Activity)) -> bool {
         let has_own = self.totals.len() < MAX_TOTALS || self.totals.contains_key(&queue);
         let totals = if has_own { self.totals.entry(queue).or_default() } else { &mut self.other_totals };
-        totals.merge(activity);
+        add_to(totals);
         Unit::ALL.into_iter().all(|unit| {
             let key = (queue, Span::of(unit, now));
             let has_room = self.spans.len() < MAX_SPANS || self.spans.contains_key(&key);
             if has_room {
                 let span = self.spans.entry(key).or_default();
-                span.activity.merge(activity);
+                add_to(&mut span.activity);
                 span.is_saved = false;
             }
             has_room
