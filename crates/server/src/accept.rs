@@ -124,7 +124,7 @@ impl Connections {
         let idle_entry = Arc::new(IdleEntry::new(Arc::clone(&self.idle)));
         // Now, not when its task first runs: until then only older connections could be closed.
         idle_entry.set_idle();
-        let handler = handler.for_client(ClientAddress::of(&stream));
+        let handler = handler.for_client(ClientAddress::of(&stream), &idle_entry);
         tokio::spawn(async move {
             let serving = async {
                 let stream = match tls {

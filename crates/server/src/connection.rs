@@ -24,7 +24,7 @@ use tracing::debug;
 
 use self::activity::TimerAction;
 pub(crate) use self::ends::open_tls;
-pub(crate) use self::handler::{Authenticated, Disconnect, Handler, StopSignal};
+pub(crate) use self::handler::{Disconnect, Handler, StopSignal};
 use self::io::{ConnectionIo, READ_BUFFER_BYTES};
 use self::service::TrackedService;
 use self::waiting::{ExchangeEnd, WaitingSlot};
@@ -73,7 +73,6 @@ pub(crate) async fn serve(
             let Some((response, pipelined)) = waiting::wait_for_response(request, &mut io, &mut stop).await else {
                 return;
             };
-            service::note_authentication(&response, &idle_entry);
             end = Box::pin(waiting::write_response(response, format, &mut io, &timeouts, &mut stop)).await;
             io.unread(pipelined);
         }

@@ -20,10 +20,11 @@ use tower::Service;
 
 use crate::auth::{Caller, TokenMistake};
 use crate::browser_check::{self, Hosts};
-use crate::connection::{Authenticated, Handler};
+use crate::connection::Handler;
 use crate::endpoints::{API_PREFIX, needs_token};
 use crate::error::{ApiError, HOLD_BUSY};
 use crate::extract::discard;
+use crate::idle_connections::IdleEntry;
 use crate::listener::ClientAddress;
 use crate::pages::{self, Pages};
 use crate::path::{is_unroutable, normalised_uri};
@@ -37,6 +38,8 @@ use crate::state::AppState;
 pub struct HttpService {
     inner: Arc<ServiceParts>,
     log: RequestLog,
+    /// `None` where there are only requests.
+    connection: Option<Arc<IdleEntry>>,
 }
 
 struct ServiceParts {
@@ -65,7 +68,7 @@ pub(crate) fn metrics_service(hosts: Hosts, state: &AppState) -> HttpService {
 
 fn with_router(router: Router, hosts: Hosts, state: AppState) -> HttpService {
     let inner = ServiceParts { router, state, hosts, request_ids: RequestIds::new() };
-    HttpService { inner: Arc::new(inner), log: RequestLog::default() }
+    HttpService { inner: Arc::new(inner), log: RequestLog::default(), connection: None }
 }
 
 impl HttpService {
@@ -113,7 +116,9 @@ impl HttpService {
 
         let (head, body) = request.into_parts();
         let admitted = self.admit(&head, authorised);
-        let authenticated = admitted.is_ok() && checked.is_ok();
+        if admitted.is_ok() && checked.is_ok() {
+            self.note_authentication();
+        }
         let mut response = match admitted {
             Ok(()) => corrected_response(self.route(Request::from_parts(head, body), id).await, id),
             Err(refusal) => {
@@ -123,10 +128,7 @@ impl HttpService {
         };
         if is_api && authorised.is_ok() {
             let version = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
-            response.headers_mut().insert(HeaderName::from_static(SERVER_VERSION), version);
-        }
-        if authenticated {
-            response.extensions_mut().insert(Authenticated);
+            response.headers_mut().insert(SERVER_VERSION, version);
         }
         response
     }
@@ -151,17 +153,21 @@ impl HttpService {
             discard(body);
             return refusal;
         }
-        let mut response = match pages::page_redirect(&head) {
+        if is_known {
+            self.note_authentication();
+        }
+        match pages::page_redirect(&head) {
             Some(redirect) => {
                 discard(body);
                 redirect
             }
             None => pages::completed_page(self.route(Request::from_parts(head, body), id).await),
-        };
-        if is_known {
-            response.extensions_mut().insert(Authenticated);
         }
-        response
+    }
+
+    /// Remembers that the client is known: its connection is closed after those of others.
+    fn note_authentication(&self) {
+        self.connection.iter().for_each(|connection| connection.set_authenticated());
     }
 
     /// Makes the checks that come before all others.
@@ -198,8 +204,9 @@ impl Handler for HttpService {
         self.call(request).await
     }
 
-    fn for_client(mut self, client: ClientAddress) -> Self {
+    fn for_client(mut self, client: ClientAddress, connection: &Arc<IdleEntry>) -> Self {
         self.log.client = client;
+        self.connection = Some(Arc::clone(connection));
         self
     }
 

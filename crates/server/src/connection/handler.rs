@@ -11,24 +11,21 @@ use taskqueue_api::ErrorCode;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::idle_connections::IdleEntry;
 use crate::listener::ClientAddress;
 
 /// Answers requests; cheap to clone.
 pub(crate) trait Handler: Clone + Send + Sync + Unpin + 'static {
     fn handle(&self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
 
-    /// Returns the handler for the requests of one client.
-    fn for_client(self, _: ClientAddress) -> Self {
+    /// Returns the handler for the requests of one client, which tells the entry of its connection when one was authenticated.
+    fn for_client(self, _: ClientAddress, _: &Arc<IdleEntry>) -> Self {
         self
     }
 
     /// Called when the connection itself has refused what was no valid request.
     fn refused(&self, _status: u16, _code: ErrorCode) {}
 }
-
-/// An extension of a response: its request was authenticated.
-#[derive(Clone, Copy)]
-pub(crate) struct Authenticated;
 
 /// The order of the server to its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

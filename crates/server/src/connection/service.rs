@@ -12,20 +12,13 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use hyper::service::Service;
 use taskqueue_api::headers::PREFER;
 use taskqueue_api::{bulk_action, paths};
-use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_core::BulkAction;
 use tokio::time::Instant;
 
 use super::activity::{RequestNumber, SharedActivity};
-use super::handler::{Authenticated, Handler};
+use super::handler::Handler;
 use super::waiting::WaitingSlot;
 use crate::idle_connections::IdleEntry;
-
-/// Remembers the authentication of the client, if the response carries one.
-pub(super) fn note_authentication(response: &Response<Body>, idle_entry: &IdleEntry) {
-    if response.extensions().get::<Authenticated>().is_some() {
-        idle_entry.set_authenticated();
-    }
-}
 
 pub(super) struct TrackedService<H> {
     pub(super) handler: H,
@@ -81,10 +74,9 @@ impl<H> TrackedService<H> {
     }
 
     fn track_response(&self) -> impl FnOnce(Response<Body>) -> Response<TrackedResponseBody> + Send + 'static {
-        let (activity, idle_entry) = (self.activity.clone(), Arc::clone(&self.idle_entry));
+        let activity = self.activity.clone();
         move |response| {
             activity.lock().end_client_check();
-            note_authentication(&response, &idle_entry);
             response.map(|body| TrackedResponseBody { body, activity })
         }
     }

@@ -4,16 +4,22 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::connection::Authenticated;
 
-/// A request for `/known` is authenticated.
-async fn know_some(request: Request<Body>) -> Response<Body> {
-    let is_known = request.uri().path() == "/known";
-    let mut response = echo_path(request).await;
-    if is_known {
-        response.extensions_mut().insert(Authenticated);
+/// Answers with the path. A request for `/known` is authenticated.
+#[derive(Clone, Default)]
+struct KnowsSome(Option<Arc<IdleEntry>>);
+
+impl Handler for KnowsSome {
+    async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        if request.uri().path() == "/known" {
+            self.0.as_ref().unwrap().set_authenticated();
+        }
+        echo_path(request).await
     }
-    response
+
+    fn for_client(self, _: ClientAddress, connection: &Arc<IdleEntry>) -> Self {
+        Self(Some(Arc::clone(connection)))
+    }
 }
 
 /// Sends a request for this path and reads the answer.
@@ -45,7 +51,7 @@ impl Server {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_oldest_connection_that_never_authenticated_is_closed_for_a_new_one_then_the_oldest_idle_one() {
     for park in [Duration::ZERO, TIMEOUTS.park, Duration::from_millis(100)] {
-        let server = Server::start(5, Timeouts { park, ..TIMEOUTS }, know_some).await;
+        let server = Server::start(5, Timeouts { park, ..TIMEOUTS }, KnowsSome::default()).await;
         let mut known = server.caller("/known");
         let mut silent = server.connect();
         server.idle(2).await;
@@ -76,7 +82,7 @@ async fn the_oldest_connection_that_never_authenticated_is_closed_for_a_new_one_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_connection_is_closed_before_the_cap_is_reached() {
-    let server = Server::start(3, TIMEOUTS, know_some).await;
+    let server = Server::start(3, TIMEOUTS, KnowsSome::default()).await;
     let mut clients = [server.caller("/hello"), server.caller("/hello"), server.caller("/hello")];
     for _ in 0..20 {
         server.idle(3).await;
@@ -135,7 +141,7 @@ fn is_open(client: &mut TcpStream) -> bool {
 #[tokio::test(start_paused = true)]
 async fn for_each_newcomer_in_a_flood_of_silent_connections_only_the_oldest_is_closed_and_at_once() {
     const CAP: usize = 64;
-    let server = Server::start(CAP, Timeouts { park: Duration::ZERO, ..TIMEOUTS }, know_some).await;
+    let server = Server::start(CAP, Timeouts { park: Duration::ZERO, ..TIMEOUTS }, KnowsSome::default()).await;
     let clients = move || {
         let begun = Instant::now();
         let (mut worker, mut others) = (server.caller("/known"), Vec::new());
