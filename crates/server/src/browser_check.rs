@@ -98,9 +98,12 @@ pub(crate) fn check_host(hosts: &Hosts, host: Option<&HeaderValue>, head: &Parts
 
 /// Refuses a request of a page that is not the server's own.
 pub(crate) fn check_sender(host: Option<&HeaderValue>, head: &Parts) -> Result<(), BrowserRefusal> {
-    let [target, host] = named_hosts(host, head);
-    let own = target.or(host).unwrap_or_default();
-    if head.headers.get_all(ORIGIN).iter().any(|origin| !is_origin_of(own, origin)) {
+    // Programs name no origin.
+    let is_own = |origin| {
+        let [target, host] = named_hosts(host, head);
+        is_origin_of(target.or(host).unwrap_or_default(), origin)
+    };
+    if !head.headers.get_all(ORIGIN).iter().all(is_own) {
         return Err(BrowserRefusal::Origin);
     }
     if head.headers.get_all(SEC_FETCH_SITE).iter().any(is_cross_site) {

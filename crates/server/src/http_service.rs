@@ -15,7 +15,7 @@ use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use taskqueue_api::ErrorCode;
-use taskqueue_api::headers::SERVER_VERSION;
+use taskqueue_api::headers;
 use tower::Service;
 
 use crate::auth::{Caller, TokenMistake};
@@ -32,6 +32,8 @@ use crate::request_log::{LogNote, RequestId, RequestIds, RequestLog, RequestReco
 use crate::router;
 use crate::session::Session;
 use crate::state::AppState;
+
+const SERVER_VERSION: HeaderName = HeaderName::from_static(headers::SERVER_VERSION);
 
 /// Answers requests. Cheap to clone.
 #[derive(Clone)]

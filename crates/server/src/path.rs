@@ -14,7 +14,11 @@ const MEMBER: usize = 6;
 
 /// Returns a component of the path, decoded; `None` when it is not UTF-8. A `+` is a plus sign.
 fn component(path: &str, index: usize) -> Option<Cow<'_, str>> {
-    percent_decode_str(path.split('/').nth(index).unwrap_or_default()).decode_utf8().ok()
+    let component = path.split('/').nth(index).unwrap_or_default();
+    match component.bytes().any(|byte| byte == b'%') {
+        true => percent_decode_str(component).decode_utf8().ok(),
+        false => Some(Cow::Borrowed(component)),
+    }
 }
 
 /// Returns the component of a path that names a queue, which may be invalid; what is no UTF-8 fits no name.

@@ -15,8 +15,8 @@ use axum::extract::Request;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use taskqueue_api::ErrorCode;
-use taskqueue_api::headers::{self, REQUEST_ID};
-use taskqueue_core::ids::QueueName;
+use taskqueue_api::headers;
+use taskqueue_core::QueueName;
 use taskqueue_core::limits::REQUEST_ID_BYTES;
 use taskqueue_core::trace::TraceParent;
 use tokio::time::Instant;
@@ -36,6 +36,7 @@ const METHOD_BYTES: usize = 7;
 const OTHER_METHOD: &str = "other";
 
 const TRACEPARENT: HeaderName = HeaderName::from_static(headers::TRACEPARENT);
+const REQUEST_ID: HeaderName = HeaderName::from_static(headers::REQUEST_ID);
 
 /// A remark for the log line of a request, as an extension of its response.
 #[derive(Clone)]
@@ -185,7 +186,7 @@ impl RequestId {
     /// Returns the header for the answer, if the request has one.
     pub(crate) fn answer_header(&self) -> Option<(HeaderName, HeaderValue)> {
         let value = self.is_asked_for.then(|| HeaderValue::try_from(self.to_string()).ok()).flatten()?;
-        Some((HeaderName::from_static(REQUEST_ID), value))
+        Some((REQUEST_ID, value))
     }
 }
 
@@ -208,8 +209,11 @@ impl RequestIds {
 
     /// Returns the id that the request names, or a new one.
     pub(crate) fn of(&self, headers: &HeaderMap) -> RequestId {
-        let value = given_id(headers).map_or_else(|| self.next_value(), IdValue::Given);
-        RequestId { value, is_asked_for: headers.contains_key(REQUEST_ID) }
+        let mut values = headers.get_all(REQUEST_ID).iter();
+        let (first, second) = (values.next(), values.next());
+        let given = first.filter(|_| second.is_none()).and_then(given_id);
+        let value = given.map_or_else(|| self.next_value(), IdValue::Given);
+        RequestId { value, is_asked_for: first.is_some() }
     }
 
     /// Returns an id for a request whose headers are not known.
@@ -222,10 +226,8 @@ impl RequestIds {
     }
 }
 
-/// Returns the id of the request, if it has exactly one and that is safe to log.
-fn given_id(headers: &HeaderMap) -> Option<Box<str>> {
-    let mut values = headers.get_all(REQUEST_ID).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return None };
+/// Returns the id that a client has given, if it is safe to log.
+fn given_id(value: &HeaderValue) -> Option<Box<str>> {
     let bytes = value.as_bytes();
     let is_safe = (1..=REQUEST_ID_BYTES).contains(&bytes.len()) && bytes.iter().all(|byte| is_allowed(*byte));
     is_safe.then(|| String::from_utf8_lossy(bytes).into())
@@ -267,8 +269,7 @@ mod tests {
     }
 
     fn headers(values: &[&[u8]]) -> HeaderMap {
-        let name = || HeaderName::from_static(REQUEST_ID);
-        values.iter().map(|value| (name(), HeaderValue::from_bytes(value).unwrap())).collect()
+        values.iter().map(|value| (REQUEST_ID, HeaderValue::from_bytes(value).unwrap())).collect()
     }
 
     #[test]

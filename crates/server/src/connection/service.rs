@@ -56,7 +56,7 @@ fn ends_with_its_client<B>(request: &Request<B>) -> bool {
     match *request.method() {
         Method::GET | Method::HEAD => true,
         // Most requests are told by this word alone.
-        Method::POST if request.uri().path().contains("/bulk/") => {
+        Method::POST if request.uri().path().rsplit('/').nth(1) == Some("bulk") => {
             let template = paths::template_of(request.uri().path());
             BulkAction::ALL.into_iter().any(|action| template == Some(bulk_action::path(action)))
         }

@@ -118,18 +118,22 @@ async fn next_data(
     budget: Option<&Budget>,
 ) -> Result<Option<Bytes>, IncompleteBody> {
     loop {
-        if budget.is_some_and(|budget| begun.elapsed() >= body_time(budget.scarcity(), arrived)) {
-            return Err(NoRoom.into());
-        }
-        let recheck_after = budget.map_or(BODY_TIME, |_| RECHECK);
-        match timeout(recheck_after, body.frame()).await {
-            Ok(None) => return Ok(None),
-            Ok(Some(frame)) => {
+        let frame = match budget {
+            // The caller has a timeout for all of it.
+            None => body.frame().await,
+            Some(budget) if begun.elapsed() >= body_time(budget.scarcity(), arrived) => return Err(NoRoom.into()),
+            Some(_) => match timeout(RECHECK, body.frame()).await {
+                Ok(frame) => frame,
+                Err(_) => continue,
+            },
+        };
+        match frame {
+            None => return Ok(None),
+            Some(frame) => {
                 if let Ok(data) = frame.map_err(|_| IncompleteBody::Broken)?.into_data() {
                     return Ok(Some(data));
                 }
             }
-            Err(_) => {}
         }
     }
 }
