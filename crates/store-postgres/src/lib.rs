@@ -102,8 +102,8 @@ pub struct Options {
 /// How much is done at a time, each on a connection of its own, which holds what it receives and sends.
 #[derive(Clone, Copy, Debug)]
 pub struct Concurrency {
-    /// Writers of ordinary commands: while one waits for its commit, the next batch is on its way. Long commands and upkeep have
-    /// one more each.
+    /// Writers of ordinary commands: while one waits for its commit, the next batch is on its way. Heavy commands, long ones and
+    /// upkeep have one more each.
     pub writers: u64,
     /// Reads of bounded cost, at least 3. More than 6 would only wait at the database.
     pub reads: usize,
@@ -249,7 +249,8 @@ impl Drop for PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     fn submit(&self, request: WriteRequest) -> StoreResult<()> {
-        self.writers.queue(&request).submit(QueuedWrite::new(request))
+        let write = QueuedWrite::new(request);
+        self.writers.queue(&write).submit(write)
     }
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
@@ -348,7 +349,8 @@ impl Store for PostgresStore {
     }
 
     fn process_figures(&self) -> ProcessFigures {
-        let queues = [&self.writers.ordinary, &self.writers.long].map(WriteQueue::length_and_capacity);
+        let queues =
+            [&self.writers.ordinary, &self.writers.heavy, &self.writers.long].map(WriteQueue::length_and_capacity);
         let (readers_in_use, readers) = self.readers.in_use_and_all();
         ProcessFigures {
             writer: self.writers.figures.read(),

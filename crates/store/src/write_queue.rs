@@ -96,7 +96,7 @@ impl<S> QueuedWrite<S> {
     }
 
     /// Returns whether it takes little of a transaction for certain.
-    pub(crate) fn is_light(&self) -> bool {
+    pub fn is_light(&self) -> bool {
         self.items <= LIGHT_ITEMS && !self.request.may_weigh_more()
     }
 

@@ -21,7 +21,7 @@ use crate::wait::{TIMEOUT, within};
 const SETTINGS: &str = "
 listen_addresses = '127.0.0.1'
 fsync = on
-max_connections = 100
+max_connections = 200
 shared_buffers = 64MB
 dynamic_shared_memory_type = mmap
 password_encryption = scram-sha-256

@@ -317,6 +317,24 @@ async fn a_task_that_others_hold_for_a_moment_gets_its_credit_too() {
     end(storage, fixture).await;
 }
 
+/// A scan may end a thousand runs in its transaction.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_waits_for_a_lease_scan() {
+    let (storage, fixture) = with_queue().await;
+    let stranger = Stranger::says(&storage, "SELECT 1 FROM taskqueue.clock FOR UPDATE").await;
+    // As many as there are writers of any kind.
+    let scans: Vec<_> = (0..5).map(|_| start(&fixture, Scan)).collect();
+    let waits = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    eventually("a scan waits for the clock", || !storage.database.rows(waits).is_empty());
+    fixture.create("x", Definition::default()).await;
+    assert!(scans.iter().all(|scan| !scan.is_finished()), "none was given up meanwhile");
+    stranger.lets_go().await;
+    for scan in scans {
+        assert!(scan.await.unwrap().is_ok());
+    }
+    end(storage, fixture).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_that_somebody_holds_is_waited_for_in_bounded_time() {
     let (storage, fixture) = with_queue().await;
