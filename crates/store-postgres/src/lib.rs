@@ -191,7 +191,7 @@ impl PostgresStore {
         Ok(Self {
             writers,
             readers,
-            parts: StoreParts { kind: "PostgreSQL", activity, waiters, secret: Some(secret) },
+            parts: StoreParts::new("PostgreSQL", activity, waiters, Some(secret)),
             size: Arc::default(),
             _background_tasks: background_tasks,
             clock,

@@ -179,7 +179,7 @@ impl SqliteStore {
         let SharedState { activity, waiters, .. } = shared.clone();
         Ok(Self {
             threads: Arc::new(Threads::start(readers, writer).map_err(unusable)?),
-            parts: StoreParts { kind: "SQLite", activity, waiters, secret: Some(secret) },
+            parts: StoreParts::new("SQLite", activity, waiters, Some(secret)),
             bulk: BulkUpdates::default(),
             bulk_actions: BulkActions::default(),
             shared,

@@ -6,7 +6,8 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::SemaphorePermit;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::command::{Command, CreateTasks, ReportRuns};
 use crate::submission::{ANSWER_LIMIT, Held};
@@ -15,6 +16,10 @@ use crate::{Store, StoreError, StoreExt, StoreResult};
 
 /// The pause before a busy storage is asked again for the next portion.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Commands of more portions are written one at a time. Those of fewer take turns with everything else.
+const LARGE: usize = 8;
+/// How long such a command waits for its turn, and not longer: it needs most of its time itself.
+const TURN_LIMIT: Duration = Duration::from_secs(1);
 
 /// Some of the items that a request has, one after the other.
 #[derive(Clone, Debug)]
@@ -93,9 +98,30 @@ impl SeveralItems for ReportRuns {
     }
 }
 
+/// Returns whether a command has more than [`LARGE`] portions, as far as that is known before.
+fn is_large(command: &impl SeveralItems) -> bool {
+    let mut first = 0;
+    (0..LARGE).all(|_| {
+        first += command.portion(first).count();
+        first < command.count()
+    })
+}
+
+/// Waits for the turn of a command that needs one.
+async fn turn<'s>(
+    store: &'s (impl Store + ?Sized),
+    command: &impl SeveralItems,
+) -> StoreResult<Option<SemaphorePermit<'s>>> {
+    if !is_large(command) {
+        return Ok(None);
+    }
+    let acquired = timeout(TURN_LIMIT, store.parts().portions.acquire()).await;
+    acquired.ok().and_then(Result::ok).map(Some).ok_or(StoreError::Busy)
+}
+
 /// Executes a command of several items in as many transactions as it needs, most of them in one. `held` is what is reserved for
-/// its memory. After the first portion a busy storage is asked again, and other errors are [`StoreError::PartlyDone`], unless the
-/// queue is gone, and what was done with it.
+/// its memory. What needs many waits for its turn. After the first portion a busy storage is asked again, and other errors are
+/// [`StoreError::PartlyDone`], unless the queue is gone, and what was done with it.
 pub async fn write_items<A: Send, C: SeveralItems + Command<Answer = Vec<A>>>(
     store: &(impl Store + ?Sized),
     command: C,
@@ -103,9 +129,11 @@ pub async fn write_items<A: Send, C: SeveralItems + Command<Answer = Vec<A>>>(
 ) -> StoreResult<Vec<A>> {
     let (held, deadline) = (held.map(Arc::new), Instant::now() + ANSWER_LIMIT);
     let mut answers = Vec::with_capacity(command.count());
+    let mut portion = command.portion(0);
+    let _turn = if portion.count() < command.count() { turn(store, &command).await? } else { None };
     loop {
         let held = held.clone().map(|held| -> Held { Box::new(held) });
-        let written = timeout_at(deadline, store.write_holding(command.portion(answers.len()), held)).await;
+        let written = timeout_at(deadline, store.write_holding(portion, held)).await;
         match written.unwrap_or(Err(StoreError::OutcomeUnknown)) {
             Ok(portion) => answers.extend(portion),
             Err(error) if answers.is_empty() => return Err(error),
@@ -117,5 +145,6 @@ pub async fn write_items<A: Send, C: SeveralItems + Command<Answer = Vec<A>>>(
         if answers.len() >= command.count() {
             return Ok(answers);
         }
+        portion = command.portion(answers.len());
     }
 }

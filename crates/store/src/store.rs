@@ -16,6 +16,7 @@ use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
 use taskqueue_core::task::Task;
 use taskqueue_core::task_view::TaskView;
+use tokio::sync::Semaphore;
 
 use crate::activity::ActivityLog;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Lookup, Output, Updated};
@@ -117,6 +118,19 @@ pub struct StoreParts {
     pub waiters: Arc<Waiters>,
     /// The secret that all stores of this database have had since the first of them opened it.
     pub secret: Option<InstallationSecret>,
+    /// One permit: for the command that is written in many portions. Two would take turns, and each would take twice as long.
+    pub portions: Semaphore,
+}
+
+impl StoreParts {
+    pub fn new(
+        kind: &'static str,
+        activity: Arc<ActivityLog>,
+        waiters: Arc<Waiters>,
+        secret: Option<InstallationSecret>,
+    ) -> Self {
+        Self { kind, activity, waiters, secret, portions: Semaphore::new(1) }
+    }
 }
 
 /// The future of an answer of a store.

@@ -55,7 +55,7 @@ impl ModelStore {
         let (bulk, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
         let state = Mutex::new(ModelState::begun_at(clock.now()));
         let secret = InstallationSecret::random().ok();
-        let parts = StoreParts { kind: "memory", activity: Arc::default(), waiters: Arc::default(), secret };
+        let parts = StoreParts::new("memory", Arc::default(), Arc::default(), secret);
         Self { clock, state, parts, bulk, bulk_actions }
     }
 

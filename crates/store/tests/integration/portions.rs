@@ -46,10 +46,10 @@ impl ModelVariant for Counted {
     }
 }
 
-/// Nine tasks of which a transaction takes four.
-fn heavy_tasks() -> CreateTasks {
+/// So many tasks of which a transaction takes four.
+fn heavy_tasks(count: usize) -> CreateTasks {
     let large = Definition { args: object_of_bytes(1_000_000), ..Definition::default() };
-    let tasks = (0..9).map(|id| (task_id(id), Box::new(large.clone().into()))).collect();
+    let tasks = (0..count).map(|id| (task_id(id), Box::new(large.clone().into()))).collect();
     CreateTasks { queue: queue("q"), tasks }
 }
 
@@ -64,16 +64,27 @@ async fn a_batch_that_fits_into_one_transaction_is_one_command() {
 #[tokio::test]
 async fn a_heavy_batch_is_written_in_portions_that_each_fit_into_a_transaction() {
     let store = Counted::new([]).await;
-    assert_eq!(write_items(&store, heavy_tasks(), None).await, Ok(vec![Ok(true); 9]));
+    assert_eq!(write_items(&store, heavy_tasks(9), None).await, Ok(vec![Ok(true); 9]));
     assert_eq!(store.commands(), [4 * 245, 4 * 245, 245]);
-    assert_eq!(write_items(&store, heavy_tasks(), None).await, Ok(vec![Ok(false); 9]), "repeated");
+    assert_eq!(write_items(&store, heavy_tasks(9), None).await, Ok(vec![Ok(false); 9]), "repeated");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_batch_at_a_time_is_written_in_many_portions_and_others_do_not_wait_for_it() {
+    let store = Counted::new([]).await;
+    let turn = store.parts().portions.try_acquire().unwrap();
+    assert_eq!(write_items(&store, heavy_tasks(33), None).await, Err(StoreError::Busy));
+    assert_eq!(store.commands(), [], "nothing of it was begun");
+    assert_eq!(write_items(&store, heavy_tasks(32), None).await, Ok(vec![Ok(true); 32]));
+    let (written, ()) = tokio::join!(write_items(&store, heavy_tasks(33), None), async { drop(turn) });
+    assert_eq!(written.unwrap().len(), 33);
 }
 
 #[tokio::test]
 async fn a_failure_of_the_first_portion_is_told_as_it_is_and_nothing_is_done() {
     for error in [StoreError::Busy, StoreError::Unavailable, StoreError::OutcomeUnknown] {
         let store = Counted::new([Some(error.clone())]).await;
-        assert_eq!(write_items(&store, heavy_tasks(), None).await, Err(error));
+        assert_eq!(write_items(&store, heavy_tasks(9), None).await, Err(error));
         assert_eq!(store.count_tasks(&queue("q"), of_status(Status::Pending)).await, Ok(0));
     }
 }
@@ -82,26 +93,26 @@ async fn a_failure_of_the_first_portion_is_told_as_it_is_and_nothing_is_done() {
 async fn a_failure_of_a_later_portion_says_that_a_part_may_be_done_and_repeating_does_the_rest() {
     for error in [StoreError::Unavailable, StoreError::OutcomeUnknown] {
         let store = Counted::new([None, Some(error)]).await;
-        assert_eq!(write_items(&store, heavy_tasks(), None).await, Err(StoreError::PartlyDone));
+        assert_eq!(write_items(&store, heavy_tasks(9), None).await, Err(StoreError::PartlyDone));
         let again = [vec![Ok(false); 4], vec![Ok(true); 5]].concat();
-        assert_eq!(write_items(&store, heavy_tasks(), None).await, Ok(again));
+        assert_eq!(write_items(&store, heavy_tasks(9), None).await, Ok(again));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_later_portion_that_finds_the_storage_busy_is_tried_again_until_the_time_is_over() {
     let store = Counted::new([None, Some(StoreError::Busy), Some(StoreError::Busy)]).await;
-    assert_eq!(write_items(&store, heavy_tasks(), None).await, Ok(vec![Ok(true); 9]));
+    assert_eq!(write_items(&store, heavy_tasks(9), None).await, Ok(vec![Ok(true); 9]));
     let always = std::iter::once(None).chain(std::iter::repeat_n(Some(StoreError::Busy), 10_000));
     let store = Counted::new(always).await;
-    assert_eq!(write_items(&store, heavy_tasks(), None).await, Err(StoreError::PartlyDone));
+    assert_eq!(write_items(&store, heavy_tasks(9), None).await, Err(StoreError::PartlyDone));
 }
 
 #[tokio::test]
 async fn a_queue_that_is_deleted_between_two_portions_is_missing_for_all() {
     let gone = Refusal::QueueNotFound { queue: queue("q") };
     let store = Counted::new([None, Some(StoreError::Refused(gone.clone()))]).await;
-    assert_eq!(write_items(&store, heavy_tasks(), None).await, Err(StoreError::Refused(gone)));
+    assert_eq!(write_items(&store, heavy_tasks(9), None).await, Err(StoreError::Refused(gone)));
 }
 
 #[tokio::test]
