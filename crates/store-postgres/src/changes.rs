@@ -198,7 +198,8 @@ impl<'a> Changes<'a> {
             let kept_until = deleted(key).then_some(kept_until);
             changes.new_runs.push(RunRow { run_id: run_id.as_str(), key: key.0, kept_until });
         }
-        changes.derived.add_dependencies(&rows.dependencies);
+        let is_new = |task: &TaskKey| rows.tasks.get(task).is_some_and(|entry| entry.stored.is_none());
+        changes.derived.add_dependencies(&rows.dependencies, is_new);
         changes.observations = ObservationChanges::of(rows);
         changes.output = OutputChanges::of(rows);
         if let Some(values) = &rows.bulk_values {

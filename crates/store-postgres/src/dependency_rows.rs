@@ -85,6 +85,11 @@ impl DependencyRows {
         self.pairs.insert((queue, dependency, task), Noted { state, changed: true });
     }
 
+    /// Whether the database holds this already, so that others see who waits.
+    fn is_stored(&self, pair: &Pair, state: DependencyState) -> bool {
+        self.pairs.get(pair) == Some(&Noted { state: Some(state), changed: false })
+    }
+
     pub(crate) fn replace(
         &mut self,
         queue: QueueKey,
@@ -92,8 +97,16 @@ impl DependencyRows {
         before: &Dependencies,
         after: &[(TaskId, DependencyState)],
     ) {
-        before.as_slice().iter().for_each(|id| self.save(queue, *id, task, None));
+        for id in before.as_slice() {
+            // Both are sorted.
+            if after.binary_search_by_key(id, |(id, _)| *id).is_err() {
+                self.save(queue, *id, task, None);
+            }
+        }
         for (id, state) in after {
+            if self.is_stored(&(queue, *id, task), *state) {
+                continue;
+            }
             self.save(queue, *id, task, Some(*state));
             // Another server may create it, and end it, before it sees that somebody waits.
             if self.statuses.get(&(queue, *id)) == Some(&Found::Missing) {
@@ -173,5 +186,34 @@ impl TransactionRows {
             self.dependencies.waits_in.insert(row.queue);
             self.dependencies.held_elsewhere.insert((row.queue, row.dependency));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> TaskId {
+        TaskId::parse(text).unwrap()
+    }
+
+    #[test]
+    fn only_what_differs_from_what_is_stored_is_saved() {
+        let (queue, task) = (QueueKey(1), TaskKey(1));
+        let (waiting, failed) = (DependencyState::Waiting, DependencyState::Failed);
+        let [same, other, gone, new] = ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb", "t_cccccccccccc", "t_dddddddddddd"].map(id);
+        let mut rows = DependencyRows::default();
+        for dependency in [same, other, gone] {
+            rows.add(&DependencyRow { queue, dependency, task, state: waiting, is_there: true });
+        }
+        rows.statuses.extend([same, new].map(|id| ((queue, id), Found::Missing)));
+        let before = Dependencies::new(vec![same, other, gone]).unwrap();
+        rows.replace(queue, task, &before, &[(same, waiting), (other, failed), (new, waiting)]);
+        let noted = |id: TaskId| rows.pairs[&(queue, id, task)];
+        assert_eq!(noted(same), Noted { state: Some(waiting), changed: false });
+        assert_eq!(noted(other), Noted { state: Some(failed), changed: true });
+        assert_eq!(noted(gone), Noted { state: None, changed: true });
+        assert_eq!(noted(new), Noted { state: Some(waiting), changed: true });
+        assert_eq!(rows.unsettled, BTreeSet::from([(queue, new, true)]), "who waits for `same` was seen before");
     }
 }

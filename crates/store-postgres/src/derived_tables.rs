@@ -137,6 +137,8 @@ pub(crate) struct DerivedChanges<'a> {
     ready: TableChange<RemovedReady<'a>, AddedReady<'a>>,
     delayed: TableChange<Delayed, Delayed>,
     dependencies: TableChange<RemovedDependencies<'a>, SavedDependencies<'a>>,
+    /// Of new tasks, of which nothing can be noted yet.
+    new_dependencies: SavedDependencies<'a>,
     unsettled: TableChange<Vec<i64>, Unsettled<'a>>,
     running: TableChange<Vec<i64>, Running<'a>>,
     unsuccessful: TableChange<Vec<i64>, Unsuccessful<'a>>,
@@ -239,12 +241,13 @@ impl<'a> DerivedChanges<'a> {
         }
     }
 
-    /// Adds what is noted of tasks that wait for others.
-    pub(crate) fn add_dependencies(&mut self, rows: &'a DependencyRows) {
+    /// Adds what is noted of tasks that wait for others, and which of these are new.
+    pub(crate) fn add_dependencies(&mut self, rows: &'a DependencyRows, is_new: impl Fn(&TaskKey) -> bool) {
         for ((queue, dependency, task), noted) in rows.pairs.iter().filter(|(_, noted)| noted.changed) {
             let (queue, dependency, key) = (queue.0, dependency.as_str(), task.0);
-            match noted.state.map(state_number) {
-                Some(state) => self.dependencies.added.push(SavedDependency { queue, dependency, key, state }),
+            match noted.state.map(|state| SavedDependency { queue, dependency, key, state: state_number(state) }) {
+                Some(saved) if is_new(task) => self.new_dependencies.push(saved),
+                Some(saved) => self.dependencies.added.push(saved),
                 None => self.dependencies.removed.push(RemovedDependency { queue, dependency, key }),
             }
         }
@@ -261,6 +264,7 @@ impl<'a> DerivedChanges<'a> {
             self.ready.writes(&READY),
             self.delayed.writes(&DELAYED),
             self.dependencies.writes(&DEPENDENCIES),
+            [self.new_dependencies.write(&sql::INSERT_DEPENDENCIES), None],
             self.unsettled.writes(&UNSETTLED),
             self.running.writes(&RUNNING),
             self.unsuccessful.writes(&UNSUCCESSFUL),
