@@ -29,31 +29,6 @@ use crate::{migrate, settings, statements as sql};
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
     SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '30s'; SET LOCAL jit = off";
 
-/// Lists what PostgreSQL itself knows to be damaged: invalid indexes of a schema, and pages of the database whose checksums were wrong
-/// when they were read.
-const DAMAGED: &str = "SELECT 'index ' || pg_class.relname || ' is not valid; REINDEX it' AS what
-    FROM pg_index
-    JOIN pg_class ON pg_class.oid = pg_index.indexrelid
-    JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
-    WHERE pg_namespace.nspname = $1 AND NOT pg_index.indisvalid
-    UNION ALL
-    SELECT pg_stat_database.checksum_failures || ' pages had wrong checksums when they were read, the last one at '
-        || pg_stat_database.checksum_last_failure
-    FROM pg_stat_database
-    WHERE pg_stat_database.datname = current_database() AND pg_stat_database.checksum_failures > 0";
-
-/// The indexes of a schema, if the extension that checks them is installed and this role may use it.
-const CHECKABLE_INDEXES: &str = "SELECT pg_class.oid::text AS index_id, pg_class.relname::text AS index_name,
-        quote_ident(extension_schema.nspname) AS extension_schema
-    FROM pg_class
-    JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
-    JOIN pg_am ON pg_am.oid = pg_class.relam AND pg_am.amname = 'btree'
-    JOIN pg_extension ON pg_extension.extname = 'amcheck'
-    JOIN pg_namespace AS extension_schema ON extension_schema.oid = pg_extension.extnamespace
-    JOIN pg_proc ON pg_proc.proname = 'bt_index_check' AND pg_proc.pronamespace = extension_schema.oid
-    WHERE pg_namespace.nspname = $1 AND pg_proc.pronargs = 2 AND has_function_privilege(pg_proc.oid, 'EXECUTE')
-    ORDER BY pg_class.relname";
-
 impl From<OpenError> for CheckError {
     fn from(error: OpenError) -> Self {
         Self::Refused(error.to_string())
@@ -130,10 +105,10 @@ fn is_damage(error: &Error) -> bool {
 /// What PostgreSQL knows, and what its extension `amcheck` finds where it is installed.
 async fn check_engine(client: &Client, schema: &Schema, findings: &mut Findings) -> Result<(), Error> {
     let name = schema.name();
-    for row in client.query_typed(DAMAGED, &[(&name, Type::TEXT)]).await? {
+    for row in client.query_typed(&sql::LIST_DAMAGE.text, &[(&name, Type::TEXT)]).await? {
         findings.add(Rule::Engine, row.try_get::<_, String>("what")?);
     }
-    for row in client.query_typed(CHECKABLE_INDEXES, &[(&name, Type::TEXT)]).await? {
+    for row in client.query_typed(&sql::LIST_CHECKABLE_INDEXES.text, &[(&name, Type::TEXT)]).await? {
         let [id, index, place]: [String; 3] =
             [row.try_get("index_id")?, row.try_get("index_name")?, row.try_get("extension_schema")?];
         // Numbers and a quoted name of the catalogue.
@@ -149,9 +124,7 @@ async fn check_engine(client: &Client, schema: &Schema, findings: &mut Findings)
 
 /// The tables and indexes that the migrations create. Columns are found missing by the statements.
 async fn check_schema(client: &Client, schema: &Schema, findings: &mut Findings) -> Result<(), Error> {
-    const NAMES: &str = "SELECT pg_class.relname::text FROM pg_class
-        JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace WHERE pg_namespace.nspname = $1";
-    let rows = client.query_typed(NAMES, &[(&schema.name(), Type::TEXT)]).await?;
+    let rows = client.query_typed(&sql::LIST_RELATIONS.text, &[(&schema.name(), Type::TEXT)]).await?;
     let found: BTreeSet<String> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     for name in migrate::created_names().filter(|name| !found.contains(*name)) {
         findings.add(Rule::Schema, format!("{name} is missing"));

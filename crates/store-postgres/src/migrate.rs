@@ -10,6 +10,7 @@ use tokio_postgres::{Client, Error, GenericClient, IsolationLevel, Transaction};
 use crate::failure::describe;
 use crate::open::OpenError;
 use crate::session::Schema;
+use crate::statements as sql;
 
 const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, name: "initial", sql: include_str!("migrations/0001_initial.sql") }];
@@ -19,16 +20,6 @@ const CREATE_MIGRATIONS: &str = "CREATE TABLE taskqueue.migrations (
     name     text NOT NULL,
     checksum text NOT NULL
 )";
-
-/// Whether there is such a schema, what columns its table `migrations` has, and whether there is anything else in it.
-/// Asked of the catalogue, which everybody may read.
-const INSPECT_SCHEMA: &str = "SELECT
-    n.oid IS NOT NULL,
-    (SELECT string_agg(a.attname || ' ' || format_type(a.atttypid, NULL), ', ' ORDER BY a.attnum)
-     FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-     WHERE c.relnamespace = n.oid AND c.relname = 'migrations' AND c.relkind = 'r'),
-    EXISTS (SELECT 1 FROM pg_class AS c WHERE c.relnamespace = n.oid)
-    FROM (SELECT 1) AS one LEFT JOIN pg_namespace AS n ON n.nspname = $1";
 
 const MIGRATIONS_COLUMNS: &str = "version bigint, name text, checksum text";
 
@@ -138,7 +129,7 @@ pub(crate) fn created_names() -> impl Iterator<Item = &'static str> {
 /// Refuses a schema that is not ours, without having changed anything.
 async fn inspect(client: &Client, schema: &Schema) -> Result<SchemaState, Stop> {
     let foreign = || Stop::Refused(OpenError::Foreign(schema.name().to_owned()));
-    let rows = client.query_typed(INSPECT_SCHEMA, &[(&schema.name(), Type::TEXT)]).await?;
+    let rows = client.query_typed(&sql::INSPECT_SCHEMA.text, &[(&schema.name(), Type::TEXT)]).await?;
     let row = rows.first().ok_or_else(foreign)?;
     let (exists, columns, used) = (row.try_get(0)?, row.try_get::<_, Option<String>>(1)?, row.try_get(2)?);
     match (exists, columns.as_deref(), used) {

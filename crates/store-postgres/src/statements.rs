@@ -13,9 +13,9 @@ macro_rules! files {
 }
 
 /// The files of statements, by subject.
-pub(crate) static FILES: [&str; 15] = files! {
+pub(crate) static FILES: [&str; 16] = files! {
     "check" "claims" "clock" "counts" "dependencies" "ended" "figures" "observations" "output" "purge" "queues" "reads"
-    "tasks" "transfer" "wakeups"
+    "schema" "tasks" "transfer" "wakeups"
 };
 
 /// The statements by their names: each follows the line `-- name: NAME`.
@@ -96,11 +96,12 @@ statements! {
 }
 
 statements! {
-    /// Of a check, which prepares nothing: its statements run once.
+    /// Of a check and of the schema itself, which prepare nothing: each runs once.
     #[cfg(test)]
     OF_CHECK:
     CHECK_DEPENDENCIES, CHECK_ENDED, CHECK_LIMITED, CHECK_OBSERVATIONS, CHECK_OUTPUTS, CHECK_PENDING_ORDER,
-    CHECK_REFERENCES, CHECK_RUNNING, CHECK_RUN_IDS, CHECK_SETTINGS, CHECK_TALLY,
+    CHECK_REFERENCES, CHECK_RUNNING, CHECK_RUN_IDS, CHECK_SETTINGS, CHECK_TALLY, HAS_SCHEMA, INSPECT_SCHEMA,
+    LIST_CHECKABLE_INDEXES, LIST_DAMAGE, LIST_RELATIONS,
 }
 
 statements! {

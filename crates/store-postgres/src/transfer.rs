@@ -44,12 +44,6 @@ const SHARD: i16 = 0;
 /// No task has this key: numbers begin far above it.
 const NO_TASK: i64 = 0;
 
-/// Tells whether there is a schema of ours. Reads the catalogue, which every role may read.
-const HAS_SCHEMA: &str = "SELECT EXISTS (
-    SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
-    WHERE pg_namespace.nspname = $1 AND pg_class.relname = 'migrations'
-)";
-
 /// One snapshot for everything, without a time limit; a server that scans is waited for only briefly.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = 0; \
     SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL lock_timeout = '4s'; SET LOCAL jit = off";
@@ -209,7 +203,7 @@ impl PostgresTransfer {
 }
 
 async fn schema_exists(client: &Client, connector: &Connector) -> Result<bool, TransferError> {
-    let asked = client.query_typed(HAS_SCHEMA, &[(&connector.schema().name(), Type::TEXT)]).await;
+    let asked = client.query_typed(&sql::HAS_SCHEMA.text, &[(&connector.schema().name(), Type::TEXT)]).await;
     let found = asked.map_err(|error| TransferError::Refused(describe(&error)))?;
     Ok(found.first().map(|row| rows::get(row, 0)).transpose().map_err(StoreError::from)?.unwrap_or(false))
 }

@@ -116,14 +116,7 @@ fn check_schema(connection: &Connection, findings: &mut Findings) -> Result<()> 
 }
 
 fn objects(connection: &Connection) -> Result<BTreeSet<String>> {
-    const OBJECTS: &str = "SELECT type || ' ' || name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'
-        UNION SELECT 'column ' || objects.name || '.' || columns.name || ' ' || columns.type
-        FROM sqlite_schema AS objects, pragma_table_info(objects.name) AS columns
-        WHERE objects.type = 'table' AND objects.name NOT LIKE 'sqlite_%'
-        UNION SELECT 'column ' || columns.seqno || ' of index ' || objects.name || ': ' || coalesce(columns.name, '')
-        FROM sqlite_schema AS objects, pragma_index_info(objects.name) AS columns
-        WHERE objects.type = 'index' AND objects.name NOT LIKE 'sqlite_%'";
-    connection.prepare(OBJECTS)?.query_map([], |row| row.get(0))?.collect()
+    connection.prepare(&sql::LIST_OBJECTS)?.query_map([], |row| row.get(0))?.collect()
 }
 
 fn check_rules(connection: &Connection, watch: &mut Watch<'_>, report: &mut Report) -> Result<()> {

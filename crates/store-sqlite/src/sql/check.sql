@@ -80,3 +80,13 @@ FROM purges WHERE EXISTS (SELECT 1 FROM queues WHERE queues.queue_key = purges.q
 -- name: CHECK_TALLY
 -- Lists all counts, for a check.
 SELECT queue_key, routes, status, tasks, archived FROM tally;
+
+-- name: LIST_OBJECTS
+-- Lists the tables, indexes and columns that there are.
+SELECT type || ' ' || name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'
+UNION SELECT 'column ' || objects.name || '.' || columns.name || ' ' || columns.type
+FROM sqlite_schema AS objects, pragma_table_info(objects.name) AS columns
+WHERE objects.type = 'table' AND objects.name NOT LIKE 'sqlite_%'
+UNION SELECT 'column ' || columns.seqno || ' of index ' || objects.name || ': ' || coalesce(columns.name, '')
+FROM sqlite_schema AS objects, pragma_index_info(objects.name) AS columns
+WHERE objects.type = 'index' AND objects.name NOT LIKE 'sqlite_%';
