@@ -25,7 +25,7 @@ const FRAME_BYTES: usize = 4 * 1024;
 /// The largest task in an answer: its stored data, the error of its last run, which came in a body, and who ran it.
 pub(crate) const TASK_BYTES: usize = TASK_DATA_BYTES + REQUEST_BODY_BYTES + CLAIM_WORKER_BYTES + FRAME_BYTES;
 /// The largest stats: each route as it is read, as it is told, and as text, with its numbers.
-const STATS_BYTES: usize = STATS_ROUTES * 3 * (NAME_CHARS + 128);
+pub(crate) const STATS_BYTES: usize = STATS_ROUTES * 3 * (NAME_CHARS + 128);
 /// The bytes that the parsed form of a body takes for each of its bytes: `[1],` is a value of 32 bytes and a list with room for 4.
 const PARSED_FACTOR: usize = 48;
 
@@ -52,6 +52,8 @@ pub struct Budgets {
     /// The part of it that lists, output and pages for browsers may take while they are read: thousands may list at once, and one
     /// line may wake thousands that follow a run. Claims and creations are not to wait behind them.
     reads: Budget,
+    /// The part of it that batches of claims may take until they are executed: a claim of one task is not to wait behind them.
+    claims: Budget,
     /// For bodies, from when they prove to be large until they are answered.
     pub(crate) bodies: Budget,
     /// For large heads. They arrive before the token is checked, and must not take the room of bodies.
@@ -87,6 +89,7 @@ impl Budgets {
         Self {
             answers: Budget::new(plan.answers_bytes),
             reads: Budget::new(plan.answers_bytes / 4 * 3),
+            claims: Budget::new(plan.answers_bytes / 4 * 3),
             bodies: Budget::new(plan.requests_bytes / 8 * 7),
             heads: Budget::new(plan.requests_bytes / 8),
             parsing: Budget::new(plan.parsing_bytes),
@@ -108,45 +111,46 @@ impl Budgets {
     }
 
     /// Reserves memory for an answer with output, of which so many bytes are kept: the text, and the same as JSON.
-    pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<ReadRoom, NoRoom> {
+    pub(crate) async fn reserve_output(&self, most_bytes: usize) -> Result<AnswerRoom, NoRoom> {
         self.reserve_read(most_bytes.min(OUTPUT_ANSWER_BYTES) + OUTPUT_ANSWER_BYTES + FRAME_BYTES).await
     }
 
-    /// Reserves memory for the stats of a queue, or a year of its hours.
-    pub(crate) async fn reserve_stats(&self) -> Result<ReadRoom, NoRoom> {
-        self.reserve_read(STATS_BYTES).await
+    /// Reserves memory for a page of so many bytes, or less, but for one task at least.
+    pub(crate) async fn reserve_page(&self, wanted_bytes: usize) -> Result<AnswerRoom, NoRoom> {
+        self.reserve_between(&self.reads, TASK_BYTES, wanted_bytes).await
     }
 
-    /// Reserves memory for a page of so many bytes: at least one task, and of the rest not more than half of what is free. So pages become
-    /// smaller as room becomes scarce, and no request waits for a large reservation.
-    pub(crate) async fn reserve_page(&self, wanted_bytes: usize) -> Result<ReadRoom, NoRoom> {
-        let mut room = self.reserve_read(TASK_BYTES).await?;
-        let free = self.reads.free_bytes().min(self.answers.free_bytes());
-        let more = wanted_bytes.saturating_sub(TASK_BYTES).min(free / 2);
-        if let (Some(read), Some(answer)) = (self.reads.try_reserve(more), self.answers.try_reserve(more)) {
-            room.read.merge(Some(read));
+    /// Reserves memory for the answer to a batch of claims, of so many bytes, or less, but of `least` at least.
+    pub(crate) async fn reserve_claims(&self, least: usize, wanted_bytes: usize) -> Result<AnswerRoom, NoRoom> {
+        self.reserve_between(&self.claims, least, wanted_bytes).await
+    }
+
+    /// Reserves memory for an answer to a read, of so many bytes.
+    pub(crate) async fn reserve_read(&self, bytes: usize) -> Result<AnswerRoom, NoRoom> {
+        self.reserve_in(&self.reads, bytes).await
+    }
+
+    /// Reserves at least so many bytes, and of the rest not more than half of what is free. So answers become smaller as room becomes
+    /// scarce, and no request waits for a large reservation.
+    async fn reserve_between(&self, part: &Budget, least: usize, wanted_bytes: usize) -> Result<AnswerRoom, NoRoom> {
+        let mut room = self.reserve_in(part, least).await?;
+        let free = part.free_bytes().min(self.answers.free_bytes());
+        let more = wanted_bytes.saturating_sub(least).min(free / 2);
+        if let (Some(part), Some(answer)) = (part.try_reserve(more), self.answers.try_reserve(more)) {
+            room.part.merge(Some(part));
             room.answer.merge(Some(answer));
         }
         Ok(room)
     }
 
-    /// Reserves memory for an answer to a read, of so many bytes; at most three quarters of all, because who asks may have some
-    /// of it already.
-    pub(crate) async fn reserve_read(&self, bytes: usize) -> Result<ReadRoom, NoRoom> {
-        let bytes = bytes.min(self.reads.total_bytes() / 4 * 3);
+    /// Reserves so many bytes; at most three quarters of all, because who asks may have some of it already.
+    async fn reserve_in(&self, part: &Budget, bytes: usize) -> Result<AnswerRoom, NoRoom> {
+        let bytes = bytes.min(part.total_bytes() / 4 * 3);
         let both = async {
-            let read = self.reads.reserve(bytes).await?;
-            Ok(ReadRoom { read, answer: self.answers.reserve(bytes).await? })
+            let part = part.reserve(bytes).await?;
+            Ok(AnswerRoom { part, answer: self.answers.reserve(bytes).await? })
         };
         timeout(RESERVE_TIMEOUT, both).await.unwrap_or_else(|_| Err(NoRoom))
-    }
-
-    /// Reserves memory for the answer to a batch of claims: at least so many bytes, and of the rest not more than half of what is free.
-    pub(crate) async fn reserve_between(&self, least: usize, wanted_bytes: usize) -> Result<Reservation, NoRoom> {
-        let mut reservation = self.answers.reserve(least).await?;
-        let more = wanted_bytes.saturating_sub(least).min(self.answers.free_bytes() / 2);
-        reservation.merge(self.answers.try_reserve(more));
-        Ok(reservation)
     }
 
     /// Reserves memory for a list of all queues: as much as the last one took, or for a task if that is more.
@@ -183,10 +187,10 @@ impl Default for Budgets {
     }
 }
 
-/// The memory that is reserved for the answer to a read.
-pub(crate) struct ReadRoom {
-    /// Of the part of reads. Must be kept as long as the answer is being made.
-    pub(crate) read: Reservation,
+/// The memory that is reserved for the answer to a read, or to a batch of claims.
+pub(crate) struct AnswerRoom {
+    /// Of the part of its kind. Must be kept as long as the answer is being made.
+    pub(crate) part: Reservation,
     /// For the answer itself, until it is sent.
     pub(crate) answer: Reservation,
 }

@@ -82,7 +82,7 @@ async fn pages_become_smaller_as_room_becomes_scarce_and_never_smaller_than_a_ta
 async fn a_page_of_one_task_takes_room_for_one_task() {
     let budgets = budgets(64 * MIB);
     let room = budgets.reserve_page(TASK_BYTES).await.unwrap();
-    assert_eq!((room.read.bytes(), room.answer.bytes()), (TASK_BYTES, TASK_BYTES));
+    assert_eq!((room.part.bytes(), room.answer.bytes()), (TASK_BYTES, TASK_BYTES));
 }
 
 #[tokio::test]
@@ -142,8 +142,8 @@ async fn those_who_hold_a_part_and_want_more_do_not_wait_long_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_many_lists_outputs_and_shown_pages_are_read_there_is_room_for_a_task_at_once() {
-    for kinds in [vec!["list"], vec!["output"], vec!["shown"], vec!["list", "output", "shown"]] {
+async fn however_many_reads_or_batches_of_claims_there_are_there_is_room_for_a_task_at_once() {
+    for kinds in [vec!["list"], vec!["output"], vec!["shown"], vec!["list", "output", "shown"], vec!["claims"]] {
         let (budgets, mut readers) = (Arc::new(budgets(64 * MIB)), tokio::task::JoinSet::new());
         for kind in kinds.iter().copied().cycle().take(100) {
             let budgets = Arc::clone(&budgets);
@@ -151,15 +151,17 @@ async fn however_many_lists_outputs_and_shown_pages_are_read_there_is_room_for_a
                 let _room = match kind {
                     "list" => budgets.reserve_page(16 * MIB).await,
                     "output" => budgets.reserve_output(MIB).await,
+                    "claims" => budgets.reserve_claims(TASK_BYTES, 16 * MIB).await,
                     _ => budgets.reserve_read(4 * MIB).await,
                 };
                 std::future::pending::<()>().await
             });
         }
-        while budgets.reads.free_bytes() >= TASK_BYTES {
+        let part = if kinds == ["claims"] { &budgets.claims } else { &budgets.reads };
+        while part.free_bytes() >= TASK_BYTES {
             tokio::task::yield_now().await;
         }
-        assert!(budgets.answers.free_bytes() < 40 * MIB, "some of {kinds:?} read");
+        assert!(budgets.answers.free_bytes() < 40 * MIB, "some of {kinds:?} have room");
         let begun = tokio::time::Instant::now();
         assert!(budgets.reserve_task().await.is_ok());
         assert_eq!(begun.elapsed(), Duration::ZERO, "{kinds:?}");
@@ -169,7 +171,7 @@ async fn however_many_lists_outputs_and_shown_pages_are_read_there_is_room_for_a
 #[tokio::test(start_paused = true)]
 async fn who_reads_output_waits_for_its_turn_and_for_room_no_longer_than_others_for_room() {
     let budgets = budgets(4 * MIB);
-    let ReadRoom { read: turn, answer: _room } = budgets.reserve_output(MIB).await.unwrap();
+    let AnswerRoom { part: turn, answer: _room } = budgets.reserve_output(MIB).await.unwrap();
     let _rest = budgets.answers.reserve(budgets.answers.free_bytes()).await.unwrap();
     let begun = tokio::time::Instant::now();
     let (second, ()) = tokio::join!(budgets.reserve_output(MIB), async {

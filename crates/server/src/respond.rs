@@ -9,7 +9,7 @@ use taskqueue_api::headers::JSON;
 use taskqueue_api::task::Task;
 use taskqueue_core::task;
 
-use crate::memory_budget::{ReadRoom, Reservation};
+use crate::memory_budget::Reservation;
 
 /// Returns an answer with a body that is already JSON.
 pub(crate) fn json(status: StatusCode, body: impl Into<Body>) -> Response {
@@ -29,11 +29,6 @@ pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
 /// Returns an answer that may be large.
 pub(crate) fn large(reservation: Reservation, body: Vec<u8>) -> Response {
     json(StatusCode::OK, reservation.attach_to(body))
-}
-
-/// Returns the answer to a read, which may be large. It has been made, so the next read may begin.
-pub(crate) fn read(room: ReadRoom, body: Vec<u8>) -> Response {
-    large(room.answer, body)
 }
 
 /// Returns an answer with a task.

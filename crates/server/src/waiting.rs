@@ -1,12 +1,12 @@
 //! Claims that wait for a task, heartbeats that are held while their run goes on, and reads that wait for output: how long, how
 //! many at once, and what the response says about it. How a waiter is woken is decided in the store.
 
+use std::borrow::Borrow;
 use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
 
-use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{QueueName, RunId, TaskId, Timestamp};
 use taskqueue_store::command::{Claim, ClaimTasks, Claimed, ClaimedItems, Heartbeat, Output, runs_bytes};
 use taskqueue_store::submission::Held;
 use taskqueue_store::{StoreError, StoreExt, waiting};
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::connection::Disconnect;
 use crate::extract::Places;
-use crate::memory_budget::{Reservation, SMALL_BODY_BYTES, TASK_BYTES};
+use crate::memory_budget::{AnswerRoom, Reservation, SMALL_BODY_BYTES, TASK_BYTES};
 use crate::prefer::WaitPreference;
 use crate::state::AppState;
 
@@ -23,15 +23,15 @@ use crate::state::AppState;
 /// (docs/reference/http-api.md §12).
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A claimed task with the memory that is reserved for its answer.
-pub(crate) struct ClaimedTask {
-    pub(crate) claimed: Box<Claimed>,
-    pub(crate) reservation: Reservation,
+/// What was claimed, with the memory that is reserved for its answer.
+pub(crate) struct Reserved<C, R = Reservation> {
+    pub(crate) claimed: C,
+    pub(crate) reservation: R,
 }
 
-impl AsRef<Claimed> for ClaimedTask {
-    fn as_ref(&self) -> &Claimed {
-        &self.claimed
+impl<T, C: Borrow<T>, R> AsRef<T> for Reserved<C, R> {
+    fn as_ref(&self) -> &T {
+        self.claimed.borrow()
     }
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn claim(
     state: &AppState,
     claim: Claim,
     preference: Option<WaitPreference>,
-) -> Result<(Option<ClaimedTask>, Option<u32>), StoreError> {
+) -> Result<(Option<Reserved<Box<Claimed>>>, Option<u32>), StoreError> {
     let store = &state.store;
     let waiter = preference
         .as_ref()
@@ -55,7 +55,7 @@ pub(crate) async fn claim(
             return Ok(None);
         }
         let claimed = store.write(claim.clone()).await?;
-        Ok(claimed.map(|claimed| ClaimedTask { claimed, reservation }))
+        Ok(claimed.map(|claimed| Reserved { claimed, reservation }))
     };
     let (Some(preference), Some(waiter)) = (preference, waiter) else {
         return Ok((try_claim().await?, None));
@@ -66,18 +66,6 @@ pub(crate) async fn claim(
     Ok((claimed, applied))
 }
 
-/// The answers of a batch of claims, with the memory that is reserved for them.
-pub(crate) struct ClaimedBatch {
-    pub(crate) items: ClaimedItems,
-    pub(crate) reservation: Reservation,
-}
-
-impl AsRef<ClaimedItems> for ClaimedBatch {
-    fn as_ref(&self) -> &ClaimedItems {
-        &self.items
-    }
-}
-
 /// Claims several tasks, and waits if the client prefers that until one of the claims got a task or is refused. The rest is as
 /// in [`claim`]. Who waits keeps its run ids and their places in the answer: where these are many, they are a part of the memory
 /// for bodies, and without room for them there is no wait.
@@ -86,7 +74,7 @@ pub(crate) async fn claim_tasks(
     claims: ClaimTasks,
     places: &Places<RunId>,
     preference: Option<WaitPreference>,
-) -> Result<(ClaimedBatch, Option<u32>), StoreError> {
+) -> Result<(Reserved<ClaimedItems, AnswerRoom>, Option<u32>), StoreError> {
     let (store, budgets, answer_bytes) = (&state.store, &state.budgets, places.most_bytes());
     let kept_bytes = runs_bytes(&claims.run_ids, &claims.workers) + places.memory_bytes();
     let kept = match preference {
@@ -101,13 +89,13 @@ pub(crate) async fn claim_tasks(
     let try_claim = || async {
         let wanted = claims.run_ids.len().saturating_mul(TASK_BYTES).min(PAGE_BYTES - answer_bytes);
         let least = answer_bytes + TASK_BYTES.min(claims.run_ids.len() * TASK_BYTES);
-        let reservation = budgets.reserve_between(least, answer_bytes + wanted).await.map_err(|_| StoreError::Busy)?;
+        let room = budgets.reserve_claims(least, answer_bytes + wanted).await.map_err(|_| StoreError::Busy)?;
         if disconnect.as_ref().is_some_and(Disconnect::has_occurred) {
-            return Ok(ClaimedBatch { items: claims.nothing(), reservation });
+            return Ok(Reserved { claimed: claims.nothing(), reservation: room });
         }
-        let most_bytes = reservation.bytes().min(PAGE_BYTES) - answer_bytes;
-        let items = store.write(ClaimTasks { most_bytes, ..claims.clone() }).await?;
-        Ok(ClaimedBatch { items, reservation })
+        let most_bytes = room.answer.bytes().min(PAGE_BYTES) - answer_bytes;
+        let claimed = store.write(ClaimTasks { most_bytes, ..claims.clone() }).await?;
+        Ok(Reserved { claimed, reservation: room })
     };
     let (Some(preference), Some(waiter)) = (preference, waiter) else {
         return Ok((try_claim().await?, None));
@@ -117,8 +105,8 @@ pub(crate) async fn claim_tasks(
         return Ok((claimed, Some(wait.seconds)));
     }
     // Nothing was claimed, so it may still be refused.
-    let reservation = budgets.answers.reserve(answer_bytes).await.map_err(|_| StoreError::Busy)?;
-    Ok((ClaimedBatch { items: claims.nothing(), reservation }, wait.applied(state)))
+    let room = budgets.reserve_claims(answer_bytes, answer_bytes).await.map_err(|_| StoreError::Busy)?;
+    Ok((Reserved { claimed: claims.nothing(), reservation: room }, wait.applied(state)))
 }
 
 /// Renews a lease, and holds the answer if the client prefers that. Gives the lease and the wait that was applied, as

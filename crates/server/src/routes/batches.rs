@@ -8,10 +8,9 @@ use taskqueue_api::batch::{
 use taskqueue_api::parameters::{ClaimPreference, QueuePath};
 use taskqueue_api::paths;
 use taskqueue_api::task::Creation;
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::JsonObject;
 use taskqueue_core::scheduling::SchedulingFields;
+use taskqueue_core::{Definition, Route, RunId, TaskId};
 use taskqueue_store::StoreError;
 use taskqueue_store::command::{ClaimTasks, Claimed, CreateTasks, NewTask, ReportRuns, runs_bytes};
 use taskqueue_store::portions::write_items;
@@ -20,7 +19,7 @@ use super::HandlerResult;
 use crate::error::ApiError;
 use crate::extract::{BatchCall, Places, away_from_async};
 use crate::state::AppState;
-use crate::waiting::{self, ClaimedBatch};
+use crate::waiting::{self, Reserved};
 use crate::{prefer, respond};
 
 /// Creates up to 1,000 tasks. Each is created, recognised or refused as by a request of its own, in their order.
@@ -88,26 +87,20 @@ pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCa
     let preference = call.0.into_wait_preference().filter(|_| !places.has_refused());
     let claims = ClaimTasks { queue, route, run_ids, worker, workers, measure, most_bytes: 0 };
     let (batch, applied) = waiting::claim_tasks(&state, claims, &places, preference).await?;
-    let ClaimedBatch { items, reservation } = batch;
+    let Reserved { claimed: items, reservation: room } = batch;
     let task_bytes: usize = items.iter().flatten().flatten().map(|claimed| measure(claimed)).sum();
     let write = move || {
         places.answer_with(task_bytes, items, |out, run_id, claimed| match claimed {
             Ok(Some(claimed)) => ClaimedTasks::write(out, &claimed.task, run_id, claimed.lease_expires_at),
             Ok(None) => ClaimedTasks::write_none(out, run_id),
-            Err(error) => claim_error(error).write_item(out, &[("run_id", run_id.as_str())]),
+            Err(StoreError::Busy) => ApiError::no_room_for_claimed().write_item(out, &[("run_id", run_id.as_str())]),
+            Err(error) => ApiError::from(error).write_item(out, &[("run_id", run_id.as_str())]),
         })
     };
     let body = away_from_async(&state, task_bytes, write).await?;
-    let mut response = respond::large(reservation, body);
+    let mut response = respond::large(room.answer, body);
     response.headers_mut().extend(applied.map(prefer::applied));
     Ok(response)
-}
-
-fn claim_error(error: StoreError) -> ApiError {
-    match error {
-        StoreError::Busy => ApiError::no_room_for_claimed(),
-        error => error.into(),
-    }
 }
 
 /// Returns the bytes of a claimed task in the answer.

@@ -14,18 +14,18 @@ use taskqueue_api::paths;
 use taskqueue_api::task::TaskPage;
 use taskqueue_api::worker::{ObservationPage, write_observation};
 use taskqueue_core::cursor::{Binding, InvalidCursor, Position, Resource};
-use taskqueue_core::filter::{FilterError, ObservationFilter};
+use taskqueue_core::filter::FilterError;
 use taskqueue_core::grouping::{GroupPage, GroupQuery, TaskDimension, WorkerDimension};
 use taskqueue_core::limits::{NAME_CHARS, PAGE_BYTES, REPORT_METADATA_BYTES, TELEMETRY_BYTES};
-use taskqueue_core::observation::Observation;
-use taskqueue_core::selection::{ObservationQuery, TaskQuery, observation_binding};
+use taskqueue_core::selection::observation_binding;
+use taskqueue_core::{Observation, ObservationFilter, ObservationQuery, TaskQuery};
 use taskqueue_store::StoreExt;
 use taskqueue_store::page::WrittenTasks;
 
 use super::HandlerResult;
 use crate::error::ApiError;
 use crate::extract::{Call, ListTasks, ListWorkers, read_given_filter};
-use crate::memory_budget::{ReadRoom, TASK_BYTES};
+use crate::memory_budget::{AnswerRoom, TASK_BYTES};
 use crate::respond;
 use crate::state::AppState;
 
@@ -52,7 +52,7 @@ pub(crate) async fn list_tasks(State(state): State<AppState>, call: Call) -> Han
     let query = TaskQuery { selection, order, limit, after, max_bytes };
     let WrittenTasks { mut bytes, next } = state.store.list_tasks(&queue, query, Arc::new(TaskPage::append)).await?;
     TaskPage::end(&mut bytes, next.map(|next| binding.encode(&next)).as_deref());
-    Ok(respond::read(room, bytes))
+    Ok(respond::large(room.answer, bytes))
 }
 
 /// Lists worker observations.
@@ -74,7 +74,7 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> H
     let documents: usize = page.items.iter().map(document_bytes).sum();
     let mut body = Vec::with_capacity(FRAME_BYTES + page.items.len() * OBSERVATION_FRAME_BYTES + documents);
     write_page(&mut body, &page.items, next.as_deref(), write_observation);
-    Ok(respond::read(room, body))
+    Ok(respond::large(room.answer, body))
 }
 
 /// Returns the bytes of the metadata and the telemetry of an observation.
@@ -151,9 +151,9 @@ fn groups_bytes(limit: u16) -> usize {
     usize::from(limit) * 2 * (GROUP_BYTES + NAME_CHARS)
 }
 
-fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, room: ReadRoom) -> Response {
+fn grouped(binding: &Binding, dimensions: &[&str], page: &GroupPage, room: AnswerRoom) -> Response {
     let next = page.next.as_ref().map(|next| binding.encode(next));
     let mut body = Vec::new();
     lists::write_groups(&mut body, dimensions, page, next.as_deref());
-    respond::read(room, body)
+    respond::large(room.answer, body)
 }

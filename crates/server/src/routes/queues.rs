@@ -15,7 +15,7 @@ use taskqueue_store::command::{ChangeSettings, CreateQueue, DeleteQueue};
 
 use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
-use crate::memory_budget::Reservation;
+use crate::memory_budget::{Reservation, STATS_BYTES};
 use crate::respond;
 use crate::state::AppState;
 
@@ -118,11 +118,11 @@ fn settings_answer(settings: &QueueSettings, reservation: Reservation) -> Respon
 pub(crate) async fn queue_stats(State(state): State<AppState>, call: Call) -> HandlerResult {
     let series = call.query().stats()?;
     let queue = call.queue()?;
-    let room = state.budgets.reserve_stats().await?;
+    let room = state.budgets.reserve_read(STATS_BYTES).await?;
     let (mut body, routes) = (Vec::new(), RouteSelection::first(STATS_ROUTES));
     match series {
         None => Stats::of(&state.store.queue_stats(&queue, &routes).await?).write(&mut body),
         Some(selection) => Series::of(&state.store.activity_series(&queue, selection).await?).write(&mut body),
     }
-    Ok(respond::read(room, body))
+    Ok(respond::large(room.answer, body))
 }

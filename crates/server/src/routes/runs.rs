@@ -20,7 +20,7 @@ use taskqueue_store::command::{
 use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
 use crate::state::AppState;
-use crate::waiting::{self, ClaimedTask, ReadOutput};
+use crate::waiting::{self, ReadOutput, Reserved};
 use crate::{prefer, respond};
 
 /// Takes the first pending task of a route. With `Prefer: wait=N` the server waits up to N seconds (at most 60) for one.
@@ -38,7 +38,7 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Han
     let claim = command::Claim { queue, route, run_id, worker };
     let (claimed, applied) = waiting::claim(&state, claim, call.into_wait_preference()).await?;
     let mut response = match claimed {
-        Some(ClaimedTask { claimed, reservation }) => {
+        Some(Reserved { claimed, reservation }) => {
             let mut body = Vec::with_capacity(Task::expected_bytes(&claimed.task) + 100);
             Claim::write(&mut body, &claimed.task, claimed.run_id, claimed.lease_expires_at);
             respond::large(reservation, body)
