@@ -183,7 +183,7 @@ impl Writer {
     fn predicate(&mut self, predicate: &TaskPredicate, wanted: bool) -> Fragment {
         use Null::{Never, Value};
         match predicate {
-            TaskPredicate::Always(holds) => Fragment::always(*holds == wanted),
+            TaskPredicate::Presence(exists) => Fragment::always(*exists == wanted),
             TaskPredicate::Id(test) => self.test(column("tasks.id", Never), test, wanted),
             TaskPredicate::Status(test) => self.test(column("tasks.status", Never), test, wanted),
             TaskPredicate::Name(test) => self.test(column("tasks.name", Value), test, wanted),
@@ -281,8 +281,7 @@ impl Writer {
         use LastErrorPredicate as Ask;
         let present = column("outcomes.error", Null::Missing);
         match predicate {
-            Ask::Exists => is_there(present, wanted),
-            Ask::Missing => is_there(present, !wanted),
+            Ask::Presence(exists) => is_there(present, *exists == wanted),
             // An error without a run is there, and has none of the values.
             Ask::RunId(test) => {
                 let of_run = self.test(column("outcomes.error_run_id", Null::Value), test, wanted);
@@ -307,8 +306,7 @@ impl Writer {
         use LastRunPredicate as Ask;
         let attempt = column("outcomes.last_run_attempt", Null::Missing);
         match predicate {
-            Ask::Exists => is_there(attempt, wanted),
-            Ask::Missing => is_there(attempt, !wanted),
+            Ask::Presence(exists) => is_there(attempt, *exists == wanted),
             Ask::Attempt(test) => self.test(attempt, test, wanted),
             Ask::RunId(_) if !wanted => Fragment::unknown(),
             Ask::RunId(Test::Equal(Some(run_id))) => {
@@ -342,9 +340,8 @@ impl Writer {
                 self.contains(column, &(quoted(key) + ":"))
             }
             _ if keys.is_empty() => Fragment::unknown(),
-            (Ask::Missing, true) => Fragment::unknown(),
-            (Ask::Missing, false) | (Ask::Exists, true) => self.contains(column, &member),
-            (_, false) => Fragment::unknown(),
+            (Ask::Presence(exists), _) if *exists == wanted => self.contains(column, &member),
+            (Ask::Presence(_), _) | (_, false) => Fragment::unknown(),
             (Ask::Value(Test::Equal(literal)), true) => {
                 self.contains(column, &(member + &canonical(literal).unwrap_or_default()))
             }

@@ -152,10 +152,8 @@ word_enum! {
 /// A question of a filter about a value inside a JSON document (docs/reference/filter-language.md §8).
 #[derive(Clone, Debug, PartialEq)]
 pub enum DocumentPredicate {
-    /// The value is there, be it null.
-    Exists,
-    /// There is no such value.
-    Missing,
+    /// `exists` (true) or `missing` (false): whether there is a value, be it null.
+    Presence(bool),
     /// The value itself; types never convert, and only numbers have an order.
     Value(Test<Literal, Number>),
     /// The elements of an array or the keys of an object.

@@ -115,11 +115,10 @@ impl DocumentPredicate {
 
     /// Returns whether this holds for the value that was found, or not found, in the document.
     pub fn holds(&self, found: Option<Found<'_>>) -> bool {
-        let Some(found) = found else { return matches!(self, Self::Missing) };
+        let Some(found) = found else { return *self == Self::Presence(false) };
         let is_container = matches!(found, Found::Array(_) | Found::Object(_));
         match self {
-            Self::Exists => true,
-            Self::Missing => false,
+            Self::Presence(exists) => *exists,
             // A container differs from every literal, but it is neither in a list nor not in it.
             Self::Value(Test::NoneOf(_)) if is_container => false,
             Self::Value(test) => {

@@ -18,9 +18,6 @@ use crate::time::Timestamp;
 pub(super) trait FieldSet: Sized {
     /// The predicate that asks `question` of `path`, if there is such a field and it can be asked that.
     fn resolve(path: &Path<'_>, question: Question) -> Result<Self, Fault>;
-
-    /// The predicate for `exists` (true) or `missing` (false) of any field with one value.
-    fn presence(exists: bool) -> Self;
 }
 
 /// The question of a predicate, before the type of its path is known.
@@ -70,11 +67,12 @@ macro_rules! predicates {
         others { $( $(#[$other_attribute:meta])* $other:ident $(($($part:ty),+))?, )* }
         resolved |$path:ident, $question:ident| { $($resolved:tt)* }
         hold { $($held:tt)* }
-        presence |$exists:ident| $presence:expr;
     ) => {
         $(#[$attribute])*
         #[derive(Clone, Debug, PartialEq)]
         pub enum $name {
+            /// `exists` (true) or `missing` (false) of a field with one value, be it null.
+            Presence(bool),
             $( $(#[$field_attribute])* $field($test), )*
             $( $(#[$other_attribute])* $other $(($($part),+))?, )*
         }
@@ -82,14 +80,10 @@ macro_rules! predicates {
         impl FieldSet for $name {
             fn resolve($path: &Path<'_>, $question: Question) -> Result<Self, Fault> {
                 match $path.names[..] {
-                    $( $at => scalar($path, $question, Self::$field), )*
+                    $( $at => scalar($path, $question, Self::Presence, Self::$field), )*
                     $($resolved)*
                     _ => Err($path.unknown(&$known)),
                 }
-            }
-
-            fn presence($exists: bool) -> Self {
-                $presence
             }
         }
 
@@ -97,6 +91,7 @@ macro_rules! predicates {
             /// Returns whether this holds for the record.
             $visibility fn $holds(&self, $record: $of) -> bool {
                 match self {
+                    Self::Presence(exists) => *exists,
                     $( Self::$field(test) => $compare(test, $($value),+), )*
                     $($held)*
                 }
@@ -124,8 +119,6 @@ predicates! {
         Archived(Flag), ["archived"] => flag(task.archived());
     }
     others {
-        /// `exists` (true) or `missing` (false) of a field that every task has, be it null.
-        Always(bool),
         Routes(Membership<String>),
         LastError(LastErrorPredicate),
         /// What is asked of the last run, except what is in its document.
@@ -144,7 +137,6 @@ predicates! {
         ["progress", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Progress),
     }
     hold {
-        Self::Always(holds) => *holds,
         Self::Routes(membership) => {
             let (route, wanted) = membership.parts();
             task.routes().any(|own| own == route) == wanted
@@ -153,11 +145,10 @@ predicates! {
         Self::LastRun(predicate) => predicate.holds(task.last_run()),
         Self::Document(document, keys, predicate) => predicate.holds_in(task.document(*document), keys),
     }
-    presence |exists| Self::Always(exists);
 }
 
 predicates! {
-    /// A question of a filter about the last error of a task. Only `Missing` holds for a task without one.
+    /// A question of a filter about the last error of a task. For a task without one, only `missing` holds.
     LastErrorPredicate of (LAST_ERROR_FIELDS), fn holds_for(&self, error: LastErrorFields<'_>);
     fields {
         Type(Test<String>), [_, "type"] => value(error.kind);
@@ -169,53 +160,35 @@ predicates! {
         Attempt(Test<Number>), [_, "attempt"] => number(error.attempt);
         OccurredAt(Test<Timestamp>), [_, "occurred_at"] => value(&error.occurred_at);
     }
-    others {
-        /// `exists(last_error.…)`, whichever the member.
-        Exists,
-        /// `missing(last_error.…)`, whichever the member.
-        Missing,
-    }
+    others {}
     resolved |path, question| {}
-    hold {
-        Self::Exists => true,
-        Self::Missing => false,
-    }
-    presence |exists| if exists { Self::Exists } else { Self::Missing };
+    hold {}
 }
 
 impl LastErrorPredicate {
     /// Returns whether this holds for a task with this last error.
     pub(super) fn holds(&self, last_error: Option<LastErrorFields<'_>>) -> bool {
-        last_error.map_or(*self == Self::Missing, |error| self.holds_for(error))
+        last_error.map_or(*self == Self::Presence(false), |error| self.holds_for(error))
     }
 }
 
 predicates! {
-    /// A question of a filter about the last run of a task. Only `Missing` holds for a task without one.
+    /// A question of a filter about the last run of a task. For a task without one, only `missing` holds.
     LastRunPredicate of (LAST_RUN_FIELDS), fn holds_for(&self, run: LastRunFields<'_>);
     fields {
         Attempt(Test<Number>), [_, "attempt"] => number(run.attempt);
         /// Null while the run is active.
         RunId(NullableTest<String>), [_, "run_id"] => nullable(run.run_id);
     }
-    others {
-        /// `exists(last_run.…)`, whichever the member.
-        Exists,
-        /// `missing(last_run.…)`, whichever the member.
-        Missing,
-    }
+    others {}
     resolved |path, question| {}
-    hold {
-        Self::Exists => true,
-        Self::Missing => false,
-    }
-    presence |exists| if exists { Self::Exists } else { Self::Missing };
+    hold {}
 }
 
 impl LastRunPredicate {
     /// Returns whether this holds for a task with this last run.
     fn holds(&self, last_run: Option<LastRunFields<'_>>) -> bool {
-        last_run.map_or(*self == Self::Missing, |run| self.holds_for(run))
+        last_run.map_or(*self == Self::Presence(false), |run| self.holds_for(run))
     }
 }
 
@@ -235,8 +208,6 @@ predicates! {
             nullable(observation.telemetry.as_ref().map(|telemetry| &telemetry.updated_at));
     }
     others {
-        /// `exists` (true) or `missing` (false) of a field that every observation has, be it null.
-        Always(bool),
         /// The document, the keys to step through, the question.
         Document(ObservationDocument, Vec<String>, DocumentPredicate),
     }
@@ -245,21 +216,19 @@ predicates! {
         ["telemetry", ref keys @ ..] => document(path, keys, question, Self::Document, ObservationDocument::Telemetry),
     }
     hold {
-        Self::Always(holds) => *holds,
         Self::Document(document, keys, predicate) => predicate.holds_in(observation.document(*document), keys),
     }
-    presence |exists| Self::Always(exists);
 }
 
 /// A field with one value of one type. Its constructor says which literals it takes.
-fn scalar<P, E, O>(path: &Path<'_>, question: Question, predicate: fn(Test<E, O>) -> P) -> Result<P, Fault>
-where
-    P: FieldSet,
-    E: FromLiteral,
-    O: FromLiteral,
-{
+fn scalar<P, E: FromLiteral, O: FromLiteral>(
+    path: &Path<'_>,
+    question: Question,
+    presence: fn(bool) -> P,
+    predicate: fn(Test<E, O>) -> P,
+) -> Result<P, Fault> {
     match question {
-        Question::Presence(exists) => Ok(P::presence(exists)),
+        Question::Presence(exists) => Ok(presence(exists)),
         Question::Value(test) => test.typed().map(predicate),
         Question::Elements(_) => Err(path.fault("holds one value, only a list can stand behind `in` here")),
     }
@@ -267,7 +236,7 @@ where
 
 fn routes(path: &Path<'_>, question: Question) -> Result<TaskPredicate, Fault> {
     match question {
-        Question::Presence(exists) => Ok(TaskPredicate::presence(exists)),
+        Question::Presence(exists) => Ok(TaskPredicate::Presence(exists)),
         Question::Value(_) => Err(path.fault("is a set, expected `\"…\" in routes`")),
         Question::Elements(membership) => membership.typed().map(TaskPredicate::Routes),
     }
@@ -284,8 +253,7 @@ fn document<P, D>(
     let asked = match question {
         Question::Elements(membership) => DocumentPredicate::Elements(membership.typed()?),
         _ if keys.is_empty() => return Err(path.fault("is a whole document, expected a key behind it")),
-        Question::Presence(true) => DocumentPredicate::Exists,
-        Question::Presence(false) => DocumentPredicate::Missing,
+        Question::Presence(exists) => DocumentPredicate::Presence(exists),
         Question::Value(test) => DocumentPredicate::Value(test.typed()?),
     };
     Ok(predicate(document, keys.iter().map(|key| (*key).to_owned()).collect(), asked))

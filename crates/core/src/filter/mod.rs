@@ -130,7 +130,7 @@ impl Expression<TaskPredicate> {
             Self::All(parts) => chain(parts, status, false),
             Self::Any(parts) => chain(parts, status, true),
             Self::Not(part) => part.decided_by(status).map(|holds| !holds),
-            Self::Is(TaskPredicate::Always(holds)) => Some(*holds),
+            Self::Is(TaskPredicate::Presence(exists)) => Some(*exists),
             Self::Is(TaskPredicate::Status(test)) => Some(eval::word(test, status, Status::as_str)),
             Self::Is(_) => None,
         }

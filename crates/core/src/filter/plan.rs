@@ -176,7 +176,7 @@ impl<P: Planned> Plan<P> {
                 Question::Route { route: self.routes.partition_point(|other| other < route), wanted }
             }
             Source::Document(_, keys, predicate) if keys.len() > JSON_DEPTH => {
-                Question::TooDeep { holds: matches!(predicate, DocumentPredicate::Missing) }
+                Question::TooDeep { holds: *predicate == DocumentPredicate::Presence(false) }
             }
             Source::Document(document, keys, predicate) if asked[document].len() > FEW => {
                 self.document_question(document, keys, predicate)
@@ -198,7 +198,7 @@ impl<P: Planned> Plan<P> {
             }
             (predicate, Some(place)) => Question::Value { document, place, predicate: predicate.clone() },
             // Cannot be: every path that is asked for is in the set.
-            (predicate, None) => Question::TooDeep { holds: matches!(predicate, DocumentPredicate::Missing) },
+            (predicate, None) => Question::TooDeep { holds: *predicate == DocumentPredicate::Presence(false) },
         }
     }
 

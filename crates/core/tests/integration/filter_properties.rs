@@ -211,7 +211,7 @@ fn task_predicate() -> impl Strategy<Value = Asked<TaskPredicate>> {
 fn plain_predicate() -> impl Strategy<Value = Asked<TaskPredicate>> {
     let statuses = || select(Status::ALL.to_vec());
     prop_oneof![
-        presence("id", TaskPredicate::Always),
+        presence("id", TaskPredicate::Presence),
         field("id", texts(), TaskPredicate::Id),
         field("status", test(statuses(), statuses()), TaskPredicate::Status),
         field("name", nullable_texts(), TaskPredicate::Name),
@@ -232,11 +232,7 @@ fn plain_predicate() -> impl Strategy<Value = Asked<TaskPredicate>> {
 
 fn last_error_predicate() -> impl Strategy<Value = Asked<LastErrorPredicate>> {
     prop_oneof![
-        presence("last_error.type", |exists| if exists {
-            LastErrorPredicate::Exists
-        } else {
-            LastErrorPredicate::Missing
-        }),
+        presence("last_error.type", LastErrorPredicate::Presence),
         field("last_error.type", texts(), LastErrorPredicate::Type),
         field("last_error.message", texts(), LastErrorPredicate::Message),
         field("last_error.traceback", nullable_texts(), LastErrorPredicate::Traceback),
@@ -248,11 +244,7 @@ fn last_error_predicate() -> impl Strategy<Value = Asked<LastErrorPredicate>> {
 
 fn last_run_predicate() -> impl Strategy<Value = Asked<LastRunPredicate>> {
     prop_oneof![
-        presence("last_run.attempt", |exists| if exists {
-            LastRunPredicate::Exists
-        } else {
-            LastRunPredicate::Missing
-        }),
+        presence("last_run.attempt", LastRunPredicate::Presence),
         field("last_run.attempt", numbers(), LastRunPredicate::Attempt),
         field("last_run.run_id", nullable_texts(), LastRunPredicate::RunId),
     ]
@@ -275,8 +267,7 @@ fn question_in<D: Copy + Debug + 'static>(
     name: fn(D) -> &'static str,
 ) -> impl Strategy<Value = Asked<(D, Vec<String>, DocumentPredicate)>> {
     let predicate = prop_oneof![
-        1 => Just(DocumentPredicate::Exists),
-        1 => Just(DocumentPredicate::Missing),
+        2 => any::<bool>().prop_map(DocumentPredicate::Presence),
         4 => test(literal().boxed(), number()).prop_map(DocumentPredicate::Value),
         2 => membership(literal()).prop_map(DocumentPredicate::Elements),
     ];
@@ -285,8 +276,7 @@ fn question_in<D: Copy + Debug + 'static>(
     (select(documents), question).prop_map(move |(document, (keys, predicate))| {
         let path = keys.iter().fold(name(document).to_owned(), |path, key| format!("{path}.{key}"));
         let text = match &predicate {
-            DocumentPredicate::Exists => presence_text(&path, true),
-            DocumentPredicate::Missing => presence_text(&path, false),
+            DocumentPredicate::Presence(exists) => presence_text(&path, *exists),
             DocumentPredicate::Value(test) => test_text(&path, test),
             DocumentPredicate::Elements(membership) => membership_text(&path, membership),
         };
@@ -301,7 +291,7 @@ fn observation_predicate() -> impl Strategy<Value = Asked<ObservationPredicate>>
 fn plain_observation_predicate() -> impl Strategy<Value = Asked<ObservationPredicate>> {
     let statuses = || select(WorkerStatus::ALL.to_vec());
     prop_oneof![
-        presence("id", ObservationPredicate::Always),
+        presence("id", ObservationPredicate::Presence),
         field("id", texts(), ObservationPredicate::Id),
         field("queue", texts(), ObservationPredicate::Queue),
         field("route", texts(), ObservationPredicate::Route),

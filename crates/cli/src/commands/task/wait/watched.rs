@@ -112,7 +112,7 @@ fn outlasts_a_run(filter: &str) -> bool {
     filter.expression().for_each(&mut |predicate| {
         outlasts &= matches!(
             predicate,
-            TaskPredicate::Always(_)
+            TaskPredicate::Presence(_)
                 | TaskPredicate::Id(_)
                 | TaskPredicate::Name(_)
                 | TaskPredicate::Priority(_)
