@@ -1,7 +1,7 @@
 //! Turns a failed call into a message of one line that says what to do, in the words of the command line. For an unknown
 //! queue it suggests similar names, for an invalid filter it shows the position.
 
-use taskqueue_client::{Error, ErrorCode, JsonObject, SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
+use taskqueue_client::{Error, ErrorCode, SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 use taskqueue_core::json::{Found, elements, lookup};
 use taskqueue_core::shell::CommandLine;
 use taskqueue_core::words;
@@ -10,7 +10,6 @@ use unicode_width::UnicodeWidthStr;
 use crate::client_context::{ClientContext, command_line};
 use crate::config::Source;
 use crate::failure::{Failure, similar_names};
-use crate::field_path::text_member;
 use crate::output::escape;
 
 /// `filter` is the filter expression of the command. May ask the server for its queues.
@@ -158,60 +157,59 @@ fn refusal(url: &str, command: impl Fn(&str) -> CommandLine, error: &Error) -> O
     }
     let text = |name| detail_text(error, name).unwrap_or_default();
     let number = |name| detail_number(error, name).unwrap_or_default();
-    let (problem, advice) = match code {
-        ErrorCode::TaskNotFound => (error_message(error), format!("see {}", command("task list"))),
+    let (id, queue) = (text("task_id"), text("queue"));
+    // The words of the server alone.
+    let message = if let Error::Api { message, .. } = error { message.clone() } else { error.to_string() };
+    let of_task = |words| command(words).argument(&id);
+    let said = |problem: &str, advice: &str| Some(format!("{problem} ({}); {advice}", code.as_str()));
+    match code {
+        ErrorCode::TaskNotFound => said(&message, &format!("see {}", command("task list"))),
         ErrorCode::TaskRunning => {
-            let id = text("task_id");
-            let cancel = command("task cancel").argument(&id);
-            (format!("{id} is running"), format!("wait for it, or cancel it first: {}", cancel))
+            said(&format!("{id} is running"), &format!("wait for it, or cancel it first: {}", of_task("task cancel")))
         }
         // Of the actions that a state can refuse, only this one has a way out besides the server's words.
-        ErrorCode::TaskStateConflict if text("status") == "succeeded" && error_message(error).contains("requeue") => {
-            let id = text("task_id");
-            let rerun = command("task rerun").argument(&id);
-            let advice = format!("to run it again under a new id: {}", rerun);
-            (format!("{id} is succeeded, so it cannot be requeued"), advice)
+        ErrorCode::TaskStateConflict if text("status") == "succeeded" && message.contains("requeue") => {
+            let advice = format!("to run it again under a new id: {}", of_task("task rerun"));
+            said(&format!("{id} is succeeded, so it cannot be requeued"), &advice)
         }
         ErrorCode::TaskIdConflict => {
-            let id = text("task_id");
             let problem = format!("there is a task {id} already, with another definition");
-            (problem, format!("choose another --id, or see: {}", command("task get").argument(&id)))
+            said(&problem, &format!("choose another --id, or see: {}", of_task("task get")))
         }
         ErrorCode::QueueNotEmpty => {
             let tasks = words::count(number("tasks"), "task");
-            (format!("queue {} has {tasks}", text("queue")), "--cascade deletes them, too".to_owned())
+            said(&format!("queue {queue} has {tasks}"), "--cascade deletes them, too")
         }
         ErrorCode::QueueHasRunningTasks => {
-            let (queue, running) = (text("queue"), words::count(number("running"), "running task"));
+            let running = words::count(number("running"), "running task");
             let advice = format!("cancel them first: taskqueue task cancel --queue {queue} --status running");
-            (format!("queue {queue} has {running}"), advice)
+            said(&format!("queue {queue} has {running}"), &advice)
         }
-        ErrorCode::DatabaseBusy => {
-            ("the server is busy and nothing was done".to_owned(), "try again in a few seconds".to_owned())
-        }
-        ErrorCode::DatabaseUnavailable if is_without_effect(&error_message(error)) => {
-            ("the server's database does not work, and nothing was done".to_owned(), "see taskqueue health".to_owned())
+        ErrorCode::DatabaseBusy => said("the server is busy and nothing was done", "try again in a few seconds"),
+        // It has certainly changed nothing, by the server's words.
+        ErrorCode::DatabaseUnavailable if !message.contains("not known") && !message.contains("a part of this") => {
+            said("the server's database does not work, and nothing was done", "see taskqueue health")
         }
         ErrorCode::RequestTooLarge | ErrorCode::TaskDataTooLarge => {
-            ("a task has at most 1 MiB of data".to_owned(), "keep large data in a file and give its path".to_owned())
+            said("a task has at most 1 MiB of data", "keep large data in a file and give its path")
         }
         ErrorCode::Forbidden if text("reason") == "foreign_host" => {
             let problem = format!("the server at {url} has no token, so it serves its own machine only");
-            let advice = "use its address 127.0.0.1 there, or start it with a token or with --allow-host";
-            (problem, advice.to_owned())
+            said(&problem, "use its address 127.0.0.1 there, or start it with a token or with --allow-host")
         }
-        ErrorCode::Forbidden if text("reason").is_empty() => denial(url, &text("scope"), &text("queue")),
+        ErrorCode::Forbidden if text("reason").is_empty() => {
+            let (problem, advice) = denial(url, &text("scope"), &queue);
+            said(&problem, &advice)
+        }
         ErrorCode::NotFound | ErrorCode::MethodNotAllowed => {
             let problem = format!("the server at {url} does not know this request");
-            (problem, "its URL may have a wrong path, or the server is older than this program".to_owned())
+            said(&problem, "its URL may have a wrong path, or the server is older than this program")
         }
         ErrorCode::InternalError => {
-            let problem = format!("the server made a mistake in request {}", text("request_id"));
-            (problem, "its log says more".to_owned())
+            said(&format!("the server made a mistake in request {}", text("request_id")), "its log says more")
         }
-        _ => return None,
-    };
-    Some(format!("{problem} ({}); {advice}", code.as_str()))
+        _ => None,
+    }
 }
 
 /// Returns what the token lacks, and who can help.
@@ -230,7 +228,7 @@ fn denial(url: &str, scope: &str, queue: &str) -> (String, String) {
 
 /// The fields of a request that are wrong and what to do about each; none if the error is another.
 fn wrong_fields(error: &Error) -> Option<String> {
-    let Found::Array(errors) = lookup(details(error)?.as_str(), &["errors"])? else { return None };
+    let Found::Array(errors) = lookup(error.details()?.as_str(), &["errors"])? else { return None };
     let said: Vec<String> = elements(errors).filter_map(|error| wrong_field(&error)).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
@@ -284,39 +282,18 @@ fn excerpt(filter: &str, column: usize) -> String {
     format!("  {}\n  {}^", escape(filter), " ".repeat(escape(&before).width()))
 }
 
-/// The words of the server alone.
-fn error_message(error: &Error) -> String {
-    if let Error::Api { message, .. } = error { message.clone() } else { error.to_string() }
-}
-
-/// Returns whether a failure of the database has certainly changed nothing, by the server's words.
-fn is_without_effect(message: &str) -> bool {
-    !message.contains("not known") && !message.contains("a part of this")
-}
-
-fn details(error: &Error) -> Option<&JsonObject> {
-    match error {
-        Error::Api { details, .. } => Some(details),
-        Error::OutcomeUnknown { cause, .. } => details(cause),
-        _ => None,
-    }
-}
-
 fn detail_text(error: &Error, name: &str) -> Option<String> {
-    text_member(details(error)?, name)
+    Some(error.details()?.text(name)?.into_owned())
 }
 
 /// A number in the details of an error.
 pub(crate) fn detail_number(error: &Error, name: &str) -> Option<u64> {
-    match lookup(details(error)?.as_str(), &[name])? {
-        Found::Int(number) => u64::try_from(number).ok(),
-        _ => None,
-    }
+    u64::try_from(error.details()?.integer(name)?).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_client::Code;
+    use taskqueue_client::{Code, JsonObject};
 
     use super::*;
 

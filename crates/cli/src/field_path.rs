@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use taskqueue_core::filter::Number;
-use taskqueue_core::json::{self, Found, JsonObject, Value, lookup, write_value};
+use taskqueue_core::json::{self, Value, write_value};
 
 /// Fields of a task that are computed, in seconds: how long its latest run took, and how long it waited for it.
 pub(crate) const DURATION: &str = "duration";
@@ -83,14 +83,6 @@ impl FieldPath {
 
 fn found<'v, 'j>(steps: &[String], record: &'v Value<'j>) -> Option<&'v Value<'j>> {
     steps.iter().try_fold(record, |value, step| value.get(step))
-}
-
-/// Returns a member of an object that is a text.
-pub(crate) fn text_member(object: &JsonObject, name: &str) -> Option<String> {
-    match lookup(object.as_str(), &[name])? {
-        Found::Str(text) => Some(text.to_text().into_owned()),
-        _ => None,
-    }
 }
 
 /// Reads the JSON of a record as a tree. Records write valid JSON; anything else has no fields.

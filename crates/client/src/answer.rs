@@ -147,13 +147,8 @@ impl<T> BatchAnswer<T> {
 
 /// The error of what is not sent after this error of a request; `None` if the server was reached.
 fn unsent_after(error: &Error) -> Option<Error> {
-    match error {
-        Error::Transport { message, .. } => {
-            Some(Error::Transport { message: message.clone(), may_have_arrived: false })
-        }
-        Error::OutcomeUnknown { cause, .. } => unsent_after(cause),
-        _ => None,
-    }
+    let Error::Transport { message, .. } = error.origin() else { return None };
+    Some(Error::Transport { message: message.clone(), may_have_arrived: false })
 }
 
 /// The error of an item, as the single call would have had it.

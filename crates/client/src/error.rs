@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use taskqueue_api::ErrorCode;
 use taskqueue_api::error::Code;
-use taskqueue_core::json::{Found, JsonObject, lookup};
+use taskqueue_core::json::JsonObject;
 use taskqueue_core::status::RunEnd;
 
 /// The error of a call.
@@ -63,27 +63,25 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error of the call itself, also where it leaves open whether the call was done.
+    pub fn origin(&self) -> &Self {
+        if let Self::OutcomeUnknown { cause, .. } = self { cause.origin() } else { self }
+    }
+
     /// The code of the server's answer, if it has one that this client knows; for an unknown outcome, that of its cause.
     pub fn code(&self) -> Option<ErrorCode> {
-        match self {
-            Self::Api { code: Code::Known(code), .. } => Some(*code),
-            Self::OutcomeUnknown { cause, .. } => cause.code(),
-            _ => None,
-        }
+        if let Self::Api { code: Code::Known(code), .. } = self.origin() { Some(*code) } else { None }
+    }
+
+    /// The details of the server's answer, if it is a refusal; for an unknown outcome, those of its cause.
+    pub fn details(&self) -> Option<&JsonObject> {
+        if let Self::Api { details, .. } = self.origin() { Some(details) } else { None }
     }
 
     /// Returns what has ended the run, if the server refuses a call because the run has ended.
     pub fn run_end(&self) -> Option<RunEnd> {
-        match self {
-            Self::Api { code: Code::Known(ErrorCode::RunFinalized), details, .. } => {
-                match lookup(details.as_str(), &["action"])? {
-                    Found::Str(word) => RunEnd::parse(&word.to_text()),
-                    _ => None,
-                }
-            }
-            Self::OutcomeUnknown { cause, .. } => cause.run_end(),
-            _ => None,
-        }
+        self.code().filter(|code| *code == ErrorCode::RunFinalized)?;
+        RunEnd::parse(&self.details()?.text("action")?)
     }
 
     /// Returns whether the call may have been done although it failed.
@@ -100,11 +98,7 @@ impl Error {
     /// Returns whether a proxy has answered in place of the server, because it does not reach it. For an unknown outcome, whether its cause
     /// is that.
     pub fn is_proxy_without_server(&self) -> bool {
-        match self {
-            Self::Protocol { status: 502..=504, from_taskqueue: false, .. } => true,
-            Self::OutcomeUnknown { cause, .. } => cause.is_proxy_without_server(),
-            _ => false,
-        }
+        matches!(self.origin(), Self::Protocol { status: 502..=504, from_taskqueue: false, .. })
     }
 
     /// Returns whether the same call may succeed a little later.

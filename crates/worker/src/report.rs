@@ -36,10 +36,7 @@ const TRACE_MEMBER: &str = "traceparent";
 
 /// The trace of a run: that of the task, or a new one.
 pub(crate) fn trace_of(claim: &Claim) -> TraceParent {
-    let creator = match lookup(claim.task.metadata.as_str(), &[TRACE_MEMBER]) {
-        Some(Found::Str(text)) => TraceParent::parse(&text.to_text()),
-        _ => None,
-    };
+    let creator = claim.task.metadata.text(TRACE_MEMBER).and_then(|text| TraceParent::parse(&text));
     TraceParent::of_run(claim.run_id, creator)
 }
 

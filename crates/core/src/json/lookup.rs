@@ -1,6 +1,7 @@
 //! Finds values in canonical text without building a tree, for filters. The text is trusted, so skipping a value is finding
 //! quotes and counting brackets; text that is not canonical gives some result or none, never a panic.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::iter;
 
@@ -47,6 +48,19 @@ impl<'a> Found<'a> {
             Self::Float(float) => Some(*float),
             _ => None,
         }
+    }
+}
+
+/// Members that programs have agreed on, in objects that may say anything.
+impl JsonObject {
+    /// Returns the text of a member, if it has that member and it is a text.
+    pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
+        if let Found::Str(text) = lookup(self.as_str(), &[name])? { Some(text.to_text()) } else { None }
+    }
+
+    /// Returns the number of a member, if it has that member and it is an integer.
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        if let Found::Int(number) = lookup(self.as_str(), &[name])? { Some(number) } else { None }
     }
 }
 

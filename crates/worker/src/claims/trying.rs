@@ -199,11 +199,7 @@ impl WorkerContext {
 
 /// The pause that the server asked for.
 fn asked_pause(error: &Error) -> Duration {
-    match error {
-        Error::Api { retry_after, .. } => retry_after.unwrap_or_default(),
-        Error::OutcomeUnknown { cause, .. } => asked_pause(cause),
-        _ => Duration::ZERO,
-    }
+    if let Error::Api { retry_after, .. } = error.origin() { retry_after.unwrap_or_default() } else { Duration::ZERO }
 }
 
 /// The answers to the claims of a request.

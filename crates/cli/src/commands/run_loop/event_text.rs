@@ -88,8 +88,8 @@ pub(super) fn of(event: &Event<'_>, colour: bool) -> Option<Line> {
 
 /// Returns what is out of order, and how it shows. What became of the one call that found it is of no interest here: it is repeated.
 fn outage(error: &Error) -> (&'static str, String) {
+    let error = error.origin();
     match error {
-        Error::OutcomeUnknown { cause, .. } => outage(cause),
         Error::Api { code: Code::Known(code @ (ErrorCode::DatabaseBusy | ErrorCode::DatabaseUnavailable)), .. } => {
             ("the server answers, but its database does not", code.as_str().to_owned())
         }

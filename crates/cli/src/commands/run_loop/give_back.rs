@@ -58,10 +58,9 @@ fn survivors(left: &[LeftRun]) -> String {
 
 /// Returns what the server said, if it said anything.
 fn answer(error: &Error) -> Option<String> {
-    match error {
+    match error.origin() {
         Error::Transport { .. } => None,
-        Error::OutcomeUnknown { cause, .. } => answer(cause),
-        _ => Some(format!(": {}", escape(&error.to_string()))),
+        error => Some(format!(": {}", escape(&error.to_string()))),
     }
 }
 

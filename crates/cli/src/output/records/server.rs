@@ -4,13 +4,12 @@
 use anstyle::AnsiColor;
 use taskqueue_api::worker::write_observation;
 use taskqueue_client::{Health, JsonObject, Observation, WorkerStatus};
-use taskqueue_core::json::{Found, ObjectWriter, lookup, write_array, write_string};
+use taskqueue_core::json::{ObjectWriter, write_array, write_string};
 use taskqueue_core::time::Timestamp;
 use taskqueue_core::words;
 use taskqueue_core::words::telemetry::{Measure, Telemetry};
 
 use crate::config::Setting;
-use crate::field_path::text_member;
 use crate::files::hex;
 use crate::output::{Cell, Columns, Record, columns};
 use crate::tokens_file::FileToken;
@@ -208,11 +207,8 @@ fn status_cell(worker: &Observation) -> Cell {
 
 /// `gpu-3, slot 0, pid 4711`: as far as the worker says. Other workers than ours say what they like.
 pub(crate) fn worker_place(metadata: &JsonObject) -> Option<String> {
-    let host = text_member(metadata, "host")?;
-    let number = |name: &str| match lookup(metadata.as_str(), &[name]) {
-        Some(Found::Int(number)) => format!(", {name} {number}"),
-        _ => String::new(),
-    };
-    let name = text_member(metadata, "name").map(|name| format!(" ({name})")).unwrap_or_default();
+    let host = metadata.text("host")?;
+    let number = |name: &str| metadata.integer(name).map(|number| format!(", {name} {number}")).unwrap_or_default();
+    let name = metadata.text("name").map(|name| format!(" ({name})")).unwrap_or_default();
     Some(format!("{host}{name}{}{}", number("slot"), number("pid")))
 }

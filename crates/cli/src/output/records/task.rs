@@ -11,7 +11,7 @@ use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::{Timestamp, between};
 use taskqueue_core::words::{self, Units, exact_duration};
 
-use crate::field_path::{DURATION, FieldPath, WAITED, text_member};
+use crate::field_path::{DURATION, FieldPath, WAITED};
 use crate::output::{Cell, Columns, ProgressView, Record, columns};
 
 /// The width of the bar where a task is shown alone.
@@ -167,8 +167,8 @@ fn last_run(run: &LastRun) -> String {
 /// not name its run directory.
 pub(crate) fn log_place(task: &Task) -> Option<String> {
     let run = task.last_run.as_ref()?;
-    let folder = format!("{}/{}", text_member(&run.worker, "folder")?, task.id);
-    let host = text_member(&run.worker, "host").map(|host| format!("on {host}: ")).unwrap_or_default();
+    let folder = format!("{}/{}", run.worker.text("folder")?, task.id);
+    let host = run.worker.text("host").map(|host| format!("on {host}: ")).unwrap_or_default();
     // Not known while the run is active.
     Some(match run.run_id {
         Some(run_id) => format!("the full log is {host}output.log in the folder {folder}/{run_id}"),
