@@ -199,7 +199,7 @@ const BYTES: usize = 32;
 
 /// SHA-256 of the public key of a certificate (its `SubjectPublicKeyInfo`): `sha256:` and 64 hexadecimal digits. A
 /// certificate that was renewed with the same key has the same one.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pin([u8; BYTES]);
 
 impl Pin {
@@ -229,12 +229,6 @@ impl fmt::Display for Pin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(PREFIX)?;
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Pin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

@@ -133,7 +133,7 @@ pub fn is_token_name(text: &str) -> bool {
 }
 
 /// A pattern that fits at least one valid queue name.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueuePattern(Box<str>);
 
 impl QueuePattern {
@@ -182,12 +182,6 @@ impl QueuePattern {
 impl fmt::Display for QueuePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for QueuePattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "QueuePattern({})", self.0)
     }
 }
 

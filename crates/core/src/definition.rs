@@ -3,7 +3,6 @@
 //! crate.
 
 use std::cmp::Ordering;
-use std::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -19,7 +18,7 @@ use crate::time::Timestamp;
 
 /// The routes of a task: at least one, distinct, sorted by code point. Kept as the JSON array that is stored and
 /// returned, because that is what nearly every use of them wants.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Routes(Arc<str>);
 
 /// Why a request may not give these routes to a task.
@@ -97,12 +96,6 @@ impl Routes {
 impl Default for Routes {
     fn default() -> Self {
         Self(format!("[\"{ROUTE_DEFAULT}\"]").into())
-    }
-}
-
-impl fmt::Debug for Routes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

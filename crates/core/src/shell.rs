@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 /// A command of this program, quoted where a shell would change it.
+#[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine(String);
 
@@ -14,12 +15,10 @@ impl CommandLine {
     }
 
     /// A value without a flag, such as an id.
-    #[must_use]
     pub fn argument(self, value: &str) -> Self {
         self.word(&shell_word(value))
     }
 
-    #[must_use]
     pub fn flag(self, flag: &str, value: &str) -> Self {
         // A value that begins like a flag would be taken for one.
         let separator = if value.starts_with('-') { '=' } else { ' ' };
@@ -27,25 +26,21 @@ impl CommandLine {
     }
 
     /// Adds a flag, if there is a value for it.
-    #[must_use]
     pub fn optional(self, flag: &str, value: Option<impl AsRef<str>>) -> Self {
         self.each(flag, value)
     }
 
     /// Adds a flag for each of these values.
-    #[must_use]
     pub fn each(self, flag: &str, values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         values.into_iter().fold(self, |command, value| command.flag(flag, value.as_ref()))
     }
 
     /// Adds a flag without a value, if it is on.
-    #[must_use]
     pub fn switch(self, flag: &str, is_on: bool) -> Self {
         if is_on { self.word(flag) } else { self }
     }
 
     /// The command that a worker runs for each task, behind all flags.
-    #[must_use]
     pub fn running(self, command: &str) -> Self {
         self.word("--").word(command)
     }

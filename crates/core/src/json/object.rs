@@ -9,16 +9,17 @@ use crate::time::Timestamp;
 
 /// An object that is being written, to bytes of its own or to the end of others. Names of fields are written without
 /// escapes: they are words of the contract.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectWriter<B = Vec<u8>> {
     out: B,
-    is_empty: bool,
+    has_fields: bool,
 }
 
 impl ObjectWriter {
     /// An object in bytes of its own. It allocates nothing until it has a field.
     pub const fn new() -> Self {
-        Self { out: Vec::new(), is_empty: true }
+        Self { out: Vec::new(), has_fields: false }
     }
 
     /// The finished object as text.
@@ -28,41 +29,32 @@ impl ObjectWriter {
     }
 }
 
-impl Default for ObjectWriter {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl<'o> ObjectWriter<&'o mut Vec<u8>> {
     /// An object at the end of `out`.
     pub fn append_to(out: &'o mut Vec<u8>) -> Self {
-        Self { out, is_empty: true }
+        Self { out, has_fields: false }
     }
 }
 
 impl<B: BorrowMut<Vec<u8>>> ObjectWriter<B> {
     /// A field whose value `write` appends as JSON.
     #[inline]
-    #[must_use]
     pub fn field(mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Self {
         let out = self.out.borrow_mut();
-        out.extend_from_slice(if self.is_empty { b"{\"" } else { b",\"" });
+        out.extend_from_slice(if self.has_fields { b",\"" } else { b"{\"" });
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\":");
         write(out);
-        self.is_empty = false;
+        self.has_fields = true;
         self
     }
 
     /// A string.
-    #[must_use]
     pub fn text(self, name: &str, text: &str) -> Self {
         self.field(name, |out| write_string(out, text))
     }
 
     /// A string or null.
-    #[must_use]
     pub fn text_or_null(self, name: &str, text: Option<&str>) -> Self {
         match text {
             Some(text) => self.text(name, text),
@@ -71,13 +63,11 @@ impl<B: BorrowMut<Vec<u8>>> ObjectWriter<B> {
     }
 
     /// An integer; one that does not fit is the largest that does.
-    #[must_use]
     pub fn integer(self, name: &str, value: impl TryInto<i64>) -> Self {
         self.field(name, |out| write_integer(out, value.try_into().unwrap_or(i64::MAX)))
     }
 
     /// An integer or null.
-    #[must_use]
     pub fn integer_or_null(self, name: &str, value: Option<impl TryInto<i64>>) -> Self {
         match value {
             Some(value) => self.integer(name, value),
@@ -86,25 +76,21 @@ impl<B: BorrowMut<Vec<u8>>> ObjectWriter<B> {
     }
 
     /// `true` or `false`
-    #[must_use]
     pub fn boolean(self, name: &str, value: bool) -> Self {
         self.json(name, if value { "true" } else { "false" })
     }
 
     /// An instant.
-    #[must_use]
     pub fn time(self, name: &str, at: Timestamp) -> Self {
         self.field(name, |out| write_time(out, at))
     }
 
     /// A value that is JSON text already.
-    #[must_use]
     pub fn json(self, name: &str, json: &str) -> Self {
         self.field(name, |out| out.extend_from_slice(json.as_bytes()))
     }
 
     /// An object whose fields `write` adds.
-    #[must_use]
     pub fn object(
         self,
         name: &str,
@@ -114,7 +100,6 @@ impl<B: BorrowMut<Vec<u8>>> ObjectWriter<B> {
     }
 
     /// The fields that `add` adds for a value, if there is one.
-    #[must_use]
     pub fn optional<T>(self, value: Option<T>, add: impl FnOnce(Self, T) -> Self) -> Self {
         match value {
             Some(value) => add(self, value),
@@ -124,7 +109,7 @@ impl<B: BorrowMut<Vec<u8>>> ObjectWriter<B> {
 
     /// Ends the object and gives back the bytes.
     pub fn end(mut self) -> B {
-        self.out.borrow_mut().extend_from_slice(if self.is_empty { b"{}" } else { b"}" });
+        self.out.borrow_mut().extend_from_slice(if self.has_fields { b"}" } else { b"{}" });
         self.out
     }
 }

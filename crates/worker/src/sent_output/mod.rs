@@ -7,7 +7,6 @@ mod sender;
 mod text;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -72,13 +71,8 @@ impl RunOutput {
 }
 
 /// Ends the output when it is dropped.
+#[derive(Debug)]
 struct OutputFeed(Arc<SharedOutput>);
-
-impl fmt::Debug for OutputFeed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OutputFeed")
-    }
-}
 
 impl Drop for OutputFeed {
     fn drop(&mut self) {
@@ -91,12 +85,14 @@ impl Drop for OutputFeed {
 }
 
 /// The output that the one who prints and the one who sends share.
+#[derive(Debug)]
 struct SharedOutput {
     state: Mutex<OutputState>,
     printed: Notify,
     ended: Notify,
 }
 
+#[derive(Debug)]
 struct OutputState {
     buffer: OutputBuffer,
     is_ended: bool,
