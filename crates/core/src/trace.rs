@@ -13,28 +13,24 @@ const TRACE_BYTES: usize = 24;
 /// The prefix with which the ids of runs are hashed.
 const RUN_DOMAIN: &[u8] = b"taskqueue trace of run ";
 
-/// The length of version 00, and of the part of later versions that is like it.
-const TEXT_BYTES: usize = 55;
-
 /// The flag that says that the caller may have recorded the trace.
 const SAMPLED: u8 = 1;
 
 /// A position in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent {
-    trace_id: [u8; 16],
-    span_id: [u8; 8],
+    trace_id: u128,
+    span_id: u64,
     flags: u8,
 }
 
 impl TraceParent {
     /// A new trace. It is marked as sampled, as the first caller of a trace does by default: otherwise most tracing libraries
-    /// would record nothing of a run. All zeros, which name no trace, become ones.
+    /// would record nothing of a run. Zero, which names no trace, becomes one.
     fn new(random: [u8; TRACE_BYTES]) -> Self {
-        let (mut trace_id, mut span_id) = ([0; 16], [0; 8]);
-        trace_id.copy_from_slice(&random[..16]);
-        span_id.copy_from_slice(&random[16..]);
-        Self { trace_id: nonzero(trace_id), span_id: nonzero(span_id), flags: SAMPLED }
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte));
+        let (trace_id, span_id) = (number(&random[..16]), number(&random[16..]) as u64);
+        Self { trace_id: trace_id.max(1), span_id: span_id.max(1), flags: SAMPLED }
     }
 
     /// The span of a run: in the trace of whoever created the task, if that one is known, or in a trace of its own. Its ids come
@@ -48,66 +44,47 @@ impl TraceParent {
     }
 
     /// A new span of the same trace, with the same flags.
-    fn child(self, span_id: [u8; 8]) -> Self {
-        Self { span_id: nonzero(span_id), ..self }
+    fn child(self, span_id: u64) -> Self {
+        Self { span_id: span_id.max(1), ..self }
     }
 
     /// Reads `00-<32 hex>-<16 hex>-<2 hex>`, in lower case, with ids that are not zero. A later version may have more behind
     /// another dash; ff is none.
     pub fn parse(text: &str) -> Option<Self> {
-        let bytes = text.as_bytes();
-        let (known, rest) = bytes.split_at_checked(TEXT_BYTES)?;
-        let version = hex::<1>(&known[..2])?[0];
-        let fits_version = match version {
-            0 => rest.is_empty(),
-            0xff => false,
-            _ => rest.is_empty() || rest[0] == b'-',
-        };
-        let has_dashes = [2, 35, 52].iter().all(|at| known[*at] == b'-');
-        let (trace_id, span_id) = (hex::<16>(&known[3..35])?, hex::<8>(&known[36..52])?);
-        let flags = hex::<1>(&known[53..])?[0];
-        let is_valid = fits_version && has_dashes && trace_id != [0; 16] && span_id != [0; 8];
+        let mut parts = text.splitn(5, '-');
+        let mut number = |digits| hex(parts.next()?, digits);
+        let (version, trace_id, span_id, flags) = (number(2)?, number(32)?, number(16)? as u64, number(2)? as u8);
+        let is_known = version == 0 && parts.next().is_none();
+        let is_valid = (is_known || (1..0xff).contains(&version)) && trace_id != 0 && span_id != 0;
         // Of the flags only the first has a meaning that is known here.
         is_valid.then_some(Self { trace_id, span_id, flags: flags & SAMPLED })
     }
 
     /// Which trace it is, as 32 hexadecimal digits.
     pub fn trace_id(&self) -> impl fmt::Display + Copy + use<> {
-        Hex(self.trace_id)
+        TraceId(self.trace_id)
     }
 }
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{}-{}-{:02x}", Hex(self.trace_id), Hex(self.span_id), self.flags)
+        write!(f, "00-{}-{:016x}-{:02x}", self.trace_id(), self.span_id, self.flags)
     }
 }
 
 #[derive(Clone, Copy)]
-struct Hex<const N: usize>([u8; N]);
+struct TraceId(u128);
 
-impl<const N: usize> fmt::Display for Hex<N> {
+impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "{:032x}", self.0)
     }
 }
 
-fn nonzero<const N: usize>(bytes: [u8; N]) -> [u8; N] {
-    if bytes == [0; N] { [1; N] } else { bytes }
-}
-
-/// Lower-case hexadecimal digits, exactly two for each byte.
-fn hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    (digits.len() == 2 * N).then_some(bytes)
+/// The number that so many lower-case hexadecimal digits are.
+fn hex(text: &str, digits: usize) -> Option<u128> {
+    let is_hex = text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    u128::from_str_radix(text, 16).ok().filter(|_| is_hex)
 }
 
 #[cfg(test)]
@@ -168,11 +145,11 @@ mod tests {
         let first = TraceParent::new(random);
         assert_eq!(first.to_string(), "00-0102030405060708090a0b0c0d0e0f10-1112131415161718-01");
         assert_eq!(TraceParent::parse(&first.to_string()), Some(first));
-        let child = first.child([9; 8]);
+        let child = first.child(9);
         assert_eq!(child.trace_id().to_string(), first.trace_id().to_string());
         assert_ne!(child, first);
         let unsampled = TraceParent::parse(&format!("00-{TRACE}-{SPAN}-00")).unwrap();
-        assert!(unsampled.child([9; 8]).to_string().ends_with("-00"), "who began the trace decides");
+        assert!(unsampled.child(9).to_string().ends_with("-00"), "who began the trace decides");
     }
 
     #[test]
@@ -190,7 +167,7 @@ mod tests {
 
     #[test]
     fn zeros_are_never_written() {
-        let zeros = TraceParent::new([0; TRACE_BYTES]).child([0; 8]);
+        let zeros = TraceParent::new([0; TRACE_BYTES]).child(0);
         assert!(TraceParent::parse(&zeros.to_string()).is_some(), "{zeros}");
     }
 }
