@@ -16,11 +16,8 @@ use taskqueue_core::access::Denial;
 use taskqueue_core::cursor::InvalidCursor;
 use taskqueue_core::filter::FilterError;
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
-use taskqueue_core::limits::{
-    BATCH_BODY_BYTES, FILTER_BYTES, NAME_CHARS, REQUEST_BODY_BYTES, ROUTE_LIMITS_MAX, TASK_DATA_BYTES,
-};
-use taskqueue_core::refusal::{Refusal, Transition};
-use taskqueue_core::task::Status;
+use taskqueue_core::limits::{BATCH_BODY_BYTES, FILTER_BYTES, NAME_CHARS, REQUEST_BODY_BYTES, TASK_DATA_BYTES};
+use taskqueue_core::{QueueName, Refusal, RunId, TaskId};
 use taskqueue_store::StoreError;
 
 use crate::auth::TokenMistake;
@@ -259,8 +256,7 @@ impl From<FilterError> for ApiError {
 
 impl From<InvalidCursor> for ApiError {
     fn from(InvalidCursor: InvalidCursor) -> Self {
-        let message = "use next_cursor of the page before, with the same queue, selection and order; or start from the first page";
-        Self::plain(ErrorCode::InvalidCursor, message)
+        Refusal::InvalidCursor.into()
     }
 }
 
@@ -293,119 +289,59 @@ impl From<StoreError> for ApiError {
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         use ErrorCode as Code;
-        let none = ObjectWriter::new;
-        let (code, message, details): (_, Cow<'static, str>, _) = match refusal {
-            Refusal::QueueNotFound { queue } => (
-                Code::QueueNotFound,
-                format!("there is no queue {queue}; create it first, or correct the name").into(),
-                none().text("queue", queue.as_str()),
-            ),
-            Refusal::QueueNotEmpty { queue, tasks } => (
-                Code::QueueNotEmpty,
-                format!("queue {queue} has tasks; delete them first, or together with it (cascade)").into(),
-                none().text("queue", queue.as_str()).integer("tasks", tasks),
-            ),
-            Refusal::QueueHasRunningTasks { queue, running } => (
-                Code::QueueHasRunningTasks,
-                format!("queue {queue} has running tasks; wait for them or cancel them first").into(),
-                none().text("queue", queue.as_str()).integer("running", running),
-            ),
-            Refusal::TaskNotFound { queue, task_id } => (
-                Code::TaskNotFound,
-                format!("there is no task {task_id} in the queue {queue}").into(),
-                none().text("queue", queue.as_str()).text("task_id", task_id.as_str()),
-            ),
-            Refusal::WorkerNotFound { queue, worker_id } => (
-                Code::WorkerNotFound,
-                format!("no live worker {worker_id} is known in the queue {queue}; report the worker first").into(),
-                none().text("queue", queue.as_str()).text("worker_id", worker_id.as_str()),
-            ),
-            Refusal::OutputNotFound { task_id } => (
-                Code::OutputNotFound,
-                format!("no output of the task {task_id} is kept").into(),
-                none().text("task_id", task_id.as_str()),
-            ),
-            Refusal::TaskIdConflict { queue, task_id } => (
-                Code::TaskIdConflict,
-                format!("{task_id} is taken by a task with another definition; choose another id").into(),
-                none().text("task_id", task_id.as_str()).text("queue", queue.as_str()),
-            ),
-            Refusal::TaskRunning { task_id } => (
-                Code::TaskRunning,
-                format!("{task_id} is running; wait for it or cancel it first").into(),
-                none().text("task_id", task_id.as_str()),
-            ),
-            Refusal::TaskStateConflict { task_id, status, transition } => (
-                Code::TaskStateConflict,
-                format!("{task_id} is {}, {}", status.as_str(), state_advice(status, transition)).into(),
-                none().text("task_id", task_id.as_str()).text("status", status.as_str()),
-            ),
-            Refusal::UpdateConflict { task_id, field, attempt } => (
-                Code::UpdateConflict,
-                format!("task {task_id} is pending and has used {attempt} attempts; use a larger {field}").into(),
-                none().text("task_id", task_id.as_str()).text("field", field).integer("attempt", attempt),
-            ),
-            Refusal::NotArchivable { task_id, status } => (
-                Code::UpdateConflict,
-                format!("task {task_id} is {}; only a task that has ended can be archived", status.as_str()).into(),
-                none().text("task_id", task_id.as_str()).text("field", "archived").text("status", status.as_str()),
-            ),
+        let message = refusal.to_string();
+        let of_queue = |queue: QueueName| ObjectWriter::new().text("queue", queue.as_str());
+        let of_task = |id: TaskId| ObjectWriter::new().text("task_id", id.as_str());
+        let of_run = |id: RunId| ObjectWriter::new().text("run_id", id.as_str());
+        let (code, details) = match refusal {
+            Refusal::QueueNotFound { queue } => (Code::QueueNotFound, of_queue(queue)),
+            Refusal::QueueNotEmpty { queue, tasks } => (Code::QueueNotEmpty, of_queue(queue).integer("tasks", tasks)),
+            Refusal::QueueHasRunningTasks { queue, running } => {
+                (Code::QueueHasRunningTasks, of_queue(queue).integer("running", running))
+            }
+            Refusal::TaskNotFound { queue, task_id } => {
+                (Code::TaskNotFound, of_queue(queue).text("task_id", task_id.as_str()))
+            }
+            Refusal::WorkerNotFound { queue, worker_id } => {
+                (Code::WorkerNotFound, of_queue(queue).text("worker_id", worker_id.as_str()))
+            }
+            Refusal::OutputNotFound { task_id } => (Code::OutputNotFound, of_task(task_id)),
+            Refusal::TaskIdConflict { queue, task_id } => {
+                (Code::TaskIdConflict, of_task(task_id).text("queue", queue.as_str()))
+            }
+            Refusal::TaskRunning { task_id } => (Code::TaskRunning, of_task(task_id)),
+            Refusal::TaskStateConflict { task_id, status, .. } => {
+                (Code::TaskStateConflict, of_task(task_id).text("status", status.as_str()))
+            }
+            Refusal::UpdateConflict { task_id, field, attempt } => {
+                (Code::UpdateConflict, of_task(task_id).text("field", field).integer("attempt", attempt))
+            }
+            Refusal::NotArchivable { task_id, status } => {
+                (Code::UpdateConflict, of_task(task_id).text("field", "archived").text("status", status.as_str()))
+            }
             Refusal::TooManyRouteLimits => {
-                let message = format!("limit at most {ROUTE_LIMITS_MAX} routes; remove limits by null");
                 let errors = vec![RequestError::at("body", "route_limits", message)];
                 return Invalid { code: Code::InvalidRequest, errors }.into();
             }
-            Refusal::BulkUpdateTooLarge { tasks, dependencies, routes, most_tasks } => (
-                Code::UpdateTooLarge,
-                format!("nothing was changed: this is more than one transaction may take; narrow the filter to at most {most_tasks} tasks").into(),
-                none()
-                    .integer("tasks", tasks)
-                    .integer("dependencies", dependencies)
-                    .integer("routes", routes)
-                    .integer("max_tasks", most_tasks),
-            ),
-            Refusal::TaskDataTooLarge => (
-                Code::TaskDataTooLarge,
-                "the stored data of the task would exceed 1 MiB; keep large data elsewhere".into(),
-                none().integer("max_bytes", TASK_DATA_BYTES),
-            ),
-            Refusal::StaleRun { run_id } => (
-                Code::StaleRun,
-                "this run does not own the task; stop working on it and claim with a new run_id".into(),
-                none().text("run_id", run_id.as_str()),
-            ),
-            Refusal::RunFinalized { end } => (
-                Code::RunFinalized,
-                format!("the run has already ended by {}; stop working on it", end.as_str()).into(),
-                none().text("action", end.as_str()),
-            ),
-            Refusal::RunIdConflict { run_id } => (
-                Code::RunIdConflict,
-                "the run_id is active for another queue or route; choose a new one".into(),
-                none().text("run_id", run_id.as_str()),
-            ),
-            Refusal::WorkerRouteConflict { worker_id } => (
-                Code::WorkerRouteConflict,
-                "the worker is known with another route; withdraw it first or use a new id".into(),
-                none().text("worker_id", worker_id.as_str()),
-            ),
-            Refusal::ExpectationFailed { expected, matched } => (
-                Code::ExpectationFailed,
-                format!("{matched} tasks match instead of {expected}, so nothing was changed; count again").into(),
-                none().integer("expected", expected).integer("matched", matched),
-            ),
-            Refusal::InvalidCursor => return InvalidCursor.into(),
+            Refusal::BulkUpdateTooLarge { tasks, dependencies, routes, most_tasks } => {
+                let found = ObjectWriter::new().integer("tasks", tasks).integer("dependencies", dependencies);
+                (Code::UpdateTooLarge, found.integer("routes", routes).integer("max_tasks", most_tasks))
+            }
+            Refusal::TaskDataTooLarge => {
+                (Code::TaskDataTooLarge, ObjectWriter::new().integer("max_bytes", TASK_DATA_BYTES))
+            }
+            Refusal::StaleRun { run_id } => (Code::StaleRun, of_run(run_id)),
+            Refusal::RunFinalized { end } => (Code::RunFinalized, ObjectWriter::new().text("action", end.as_str())),
+            Refusal::RunIdConflict { run_id } => (Code::RunIdConflict, of_run(run_id)),
+            Refusal::WorkerRouteConflict { worker_id } => {
+                (Code::WorkerRouteConflict, ObjectWriter::new().text("worker_id", worker_id.as_str()))
+            }
+            Refusal::ExpectationFailed { expected, matched } => {
+                let numbers = ObjectWriter::new().integer("expected", expected).integer("matched", matched);
+                (Code::ExpectationFailed, numbers)
+            }
+            Refusal::InvalidCursor => (Code::InvalidCursor, ObjectWriter::new()),
         };
         Self::new(code, message, details)
-    }
-}
-
-/// Returns why a task of this status cannot be changed like this, and what can be done instead.
-fn state_advice(status: Status, transition: Transition) -> &'static str {
-    match (transition, status) {
-        (Transition::Cancel, _) => "so it cannot be cancelled: it has already ended",
-        (Transition::Requeue, Status::Running) => "so it cannot be requeued; cancel it first",
-        (Transition::Requeue, _) => "so it cannot be requeued; to run it again, submit its args as a new task",
-        (Transition::Claim, _) => "so it cannot be claimed; claim another",
     }
 }

@@ -256,7 +256,7 @@ pub type StoreResult<T> = Result<T, StoreError>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// A rule forbids it. Nothing was changed, except that a lease which had ended before is now recorded as ended.
-    #[error("refused: {0:?}")]
+    #[error("refused: {0}")]
     Refused(Refusal),
     /// The storage cannot take the request now (queue full, no turn or lock in time). Nothing was done, and nothing will be.
     #[error("the storage is busy")]
