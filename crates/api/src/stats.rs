@@ -35,7 +35,7 @@ wire_object! {
 impl Stats {
     /// The routes are those that the figures tell one by one.
     pub fn of(stats: &QueueStats) -> Self {
-        let left_out = stats.figures.left_out().routes;
+        let left_out = stats.figures.left_out.routes;
         let [pending, running, succeeded, failed, cancelled] = Status::ALL.map(|status| stats.figures.tasks(status));
         Self {
             tasks: TaskCounts { pending, running, succeeded, failed, cancelled },

@@ -1,13 +1,11 @@
 //! The configuration of a client: the address of the server, the token, whom to trust, and how long to wait.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 use taskqueue_api::headers::BEARER;
-use taskqueue_api::paths;
 
 use crate::call::{Call, Retries};
 use crate::error::ConfigError;
@@ -94,8 +92,8 @@ impl Config {
 }
 
 /// The `Authorization` header that carries the token.
-#[derive(Clone)]
-pub(crate) struct Token(HeaderValue);
+#[derive(Clone, Debug)]
+pub(crate) struct Token(pub(crate) HeaderValue);
 
 impl Token {
     /// The token in `text`: visible ASCII, at least one character (docs/reference/http-api.md §2.1).
@@ -104,19 +102,9 @@ impl Token {
             return None;
         }
         let mut header = HeaderValue::try_from(format!("{BEARER} {text}")).ok()?;
-        // The HTTP library does not print sensitive headers.
+        // It is not printed then, neither by the HTTP library nor by `Debug`.
         header.set_sensitive(true);
         Some(Self(header))
-    }
-
-    pub(crate) fn header(&self) -> HeaderValue {
-        self.0.clone()
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(hidden)")
     }
 }
 
@@ -129,7 +117,7 @@ const FORM: &str = "begin with http://, https:// or unix:";
 pub(crate) struct ServerAddress {
     /// The URL that paths are appended to. For a Unix socket it gives only the `Host` header.
     url: Url,
-    socket: Option<PathBuf>,
+    pub(crate) socket: Option<PathBuf>,
 }
 
 impl ServerAddress {
@@ -168,15 +156,11 @@ impl ServerAddress {
     }
 
     fn unix(path: &str) -> Result<Self, ConfigError> {
-        if path.is_empty() || !cfg!(unix) {
+        if path.is_empty() {
             return Err(ConfigError::BaseUrl { reason: "name a Unix socket that this system can have".to_owned() });
         }
         let url = Url::parse("http://localhost").map_err(|error| ConfigError::BaseUrl { reason: error.to_string() })?;
         Ok(Self { url, socket: Some(path.into()) })
-    }
-
-    pub(crate) fn socket(&self) -> Option<&Path> {
-        self.socket.as_deref()
     }
 
     pub(crate) fn is_https(&self) -> bool {
@@ -209,11 +193,6 @@ fn without_api_path(mut url: Url) -> Url {
         url.set_path(&path);
     }
     url
-}
-
-/// Returns whether the token is sent with a request for this path. The check of health needs none.
-pub(crate) fn needs_token(path: &str) -> bool {
-    path != paths::HEALTH
 }
 
 #[cfg(test)]

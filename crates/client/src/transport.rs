@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER, SERVER};
 use reqwest::{redirect, retry};
-use taskqueue_api::headers;
+use taskqueue_api::{headers, paths};
 use taskqueue_core::trace::TraceParent;
 
 use crate::answer::Answer;
 use crate::call::Call;
-use crate::config::{CONNECT_TIMEOUT, Config, ServerAddress, Token, needs_token};
+use crate::config::{CONNECT_TIMEOUT, Config, ServerAddress, Token};
 use crate::error::{ConfigError, Error};
 use crate::tls;
 
@@ -48,8 +48,7 @@ impl Transport {
             } else {
                 tls::for_plain_http()?
             });
-        #[cfg(unix)]
-        let builder = match base.socket() {
+        let builder = match base.socket.as_deref() {
             Some(path) => builder.unix_socket(path),
             None => builder,
         };
@@ -62,8 +61,8 @@ impl Transport {
         let wait = Duration::from_secs(call.wait_seconds.unwrap_or_default().into());
         let mut request = self.http.request(call.method.clone(), self.base.url_of(call));
         request = request.timeout(self.request_timeout.saturating_add(wait));
-        if let Some(token) = self.token.as_ref().filter(|_| needs_token(&call.path)) {
-            request = request.header(AUTHORIZATION, token.header());
+        if let Some(token) = self.token.as_ref().filter(|_| call.path != paths::HEALTH) {
+            request = request.header(AUTHORIZATION, token.0.clone());
         }
         if let Some(seconds) = call.wait_seconds {
             request = request.header(headers::PREFER, format!("wait={seconds}"));

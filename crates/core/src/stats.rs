@@ -28,8 +28,9 @@ pub struct QueueFigures {
     tasks: [u64; Status::ALL.len()],
     /// Those with a pending or running task or a current worker that are told one by one. A task counts for each of its routes.
     routes: BTreeMap<Box<str>, RouteFigures>,
-    left_out: LeftOutRoutes,
-    settings: QueueSettings,
+    /// What is left out by [`QueueFigures::keep`] and [`QueueFigures::leave_out_calm`].
+    pub left_out: LeftOutRoutes,
+    pub settings: QueueSettings,
     pending: Option<PendingParts>,
 }
 
@@ -153,11 +154,6 @@ impl QueueFigures {
         self.routes.iter().map(|(route, figures)| (&**route, figures))
     }
 
-    /// The others.
-    pub fn left_out(&self) -> &LeftOutRoutes {
-        &self.left_out
-    }
-
     /// How many routes there are.
     pub fn route_count(&self) -> u64 {
         self.routes.len() as u64 + self.left_out.routes
@@ -177,11 +173,6 @@ impl QueueFigures {
     /// Since when the task waits that has been pending longest, of the routes that were told one by one.
     pub fn oldest_pending(&self) -> Option<Timestamp> {
         self.routes.values().chain([&self.left_out.sum]).filter_map(|figures| figures.oldest_pending).min()
-    }
-
-    /// The settings of the queue.
-    pub fn settings(&self) -> &QueueSettings {
-        &self.settings
     }
 
     /// How many pending tasks wait for what, in the order of [`PendingState::ALL`]. Nothing if nobody asked, or if it is
@@ -243,10 +234,6 @@ impl QueueFigures {
             }
             !is_calm
         });
-    }
-
-    pub fn set_settings(&mut self, settings: QueueSettings) {
-        self.settings = settings;
     }
 
     /// Sets what the pending tasks wait for. All of them must have been added.
@@ -447,7 +434,7 @@ mod tests {
         figures.add_tasks(["c"], Status::Running, 9);
         figures.add_pending_since("a", at(5));
         figures.add_pending_since("b", at(7));
-        figures.set_settings(settings);
+        figures.settings = settings;
         figures.set_pending(CountedParts { claimable: None, delayed: Some(2), blocked: Some(1) });
         figures
     }
@@ -514,7 +501,7 @@ mod tests {
         for (selection, expected, left_out) in cases {
             let mut figures = four_routes();
             figures.keep(&selection);
-            assert_eq!((&*told(&figures), figures.left_out().found), (expected, left_out), "{selection:?}");
+            assert_eq!((&*told(&figures), figures.left_out.found), (expected, left_out), "{selection:?}");
             assert_eq!((figures.route_count(), figures.starving_count()), (4, 2), "{selection:?}");
             assert_eq!((figures.workers(), figures.oldest_pending()), ([2, 1], Some(at(3))), "{selection:?}");
             assert_eq!(figures.tasks(Status::Pending), 1);
@@ -575,9 +562,9 @@ mod tests {
         busy.leave_out_calm();
         assert_eq!(told(&busy), "abcd", "the storage was too busy to say whether one can be claimed");
         figures.leave_out_calm();
-        assert_eq!((&*told(&figures), figures.left_out().found), ("acd", 1));
+        assert_eq!((&*told(&figures), figures.left_out.found), ("acd", 1));
         assert_eq!((figures.route_count(), figures.starving_count(), figures.workers()), (4, 1, [2, 1]));
-        assert_eq!((figures.left_out().sum.pending, figures.oldest_pending()), (1, Some(at(3))));
+        assert_eq!((figures.left_out.sum.pending, figures.oldest_pending()), (1, Some(at(3))));
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub(crate) fn is_served(figures: &QueueFigures) -> bool {
 /// Returns on how many routes of a queue tasks wait that no worker serves, besides those that are told one by one. Where none of those that
 /// were looked at misses a worker, the others are not known to.
 pub(crate) fn untold(figures: &QueueFigures) -> u64 {
-    if figures.settings().paused || !misses_worker(figures) { 0 } else { figures.left_out().starving }
+    if figures.settings.paused || !misses_worker(figures) { 0 } else { figures.left_out.starving }
 }
 
 /// What of a queue needs attention. Of the routes that starve, as many as the figures tell one by one; [`untold`] counts the others.
@@ -124,7 +124,7 @@ pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
             oldest: route.oldest_pending.map(|since| between(since, sight.now)),
         });
     // Nobody need serve what is not claimed anyway.
-    let mut concerns: Vec<Concern> = if sight.figures.settings().paused { Vec::new() } else { starving.collect() };
+    let mut concerns: Vec<Concern> = if sight.figures.settings.paused { Vec::new() } else { starving.collect() };
     let Some(last_hour) = sight.last_hour else { return concerns };
     let NewestTasks { failures, attempts } = &sight.newest;
     if is_failing(&last_hour) {

@@ -27,7 +27,7 @@ fn sight(figures: &QueueFigures) -> QueueSight<'_> {
 
 fn paused(figures: &QueueFigures) -> QueueFigures {
     let mut figures = figures.clone();
-    figures.set_settings(QueueSettings { paused: true, ..QueueSettings::default() });
+    figures.settings = QueueSettings { paused: true, ..QueueSettings::default() };
     figures
 }
 

@@ -67,10 +67,8 @@ pub(crate) fn notice_cookie(text: &str, viewer: &Viewer) -> Option<HeaderValue> 
 
 fn notice_seal(text: &str, viewer: &Viewer) -> [u8; SEAL_BYTES] {
     // The secret has a fixed length, and the digest is cut, so nothing can be appended to the text.
-    let digest = Sha256::new().chain_update("notice").chain_update(viewer.form_token()).chain_update(text).finalize();
-    let mut seal = [0; SEAL_BYTES];
-    seal.copy_from_slice(&digest[..SEAL_BYTES]);
-    seal
+    let digest = Sha256::new().chain_update("notice").chain_update(&*viewer.form_token).chain_update(text).finalize();
+    std::array::from_fn(|place| digest[place])
 }
 
 #[cfg(test)]

@@ -121,9 +121,9 @@ pub enum Access {
 pub struct Viewer {
     access: Access,
     /// A secret between this viewer and the servers. Viewers with the same token have the same one.
-    form_token: Arc<str>,
+    pub form_token: Arc<str>,
     /// Whether there is a session that can be ended.
-    has_session: bool,
+    pub has_session: bool,
 }
 
 impl Viewer {
@@ -164,15 +164,6 @@ impl Viewer {
             Access::Everything => None,
             Access::Named(name, _) => Some(name),
         }
-    }
-
-    pub fn has_session(&self) -> bool {
-        self.has_session
-    }
-
-    /// Returns what each of our forms carries.
-    pub fn form_token(&self) -> &str {
-        &self.form_token
     }
 
     /// Returns whether a form came from one of the pages of this viewer.

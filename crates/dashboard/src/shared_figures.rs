@@ -50,7 +50,7 @@ impl SharedQueue {
         // What is delayed or blocked alarms nobody.
         figures.leave_out_calm();
         figures.keep(&starving(ROUTES_TOLD));
-        let QueueSettings { paused, max_running, route_limits, .. } = figures.settings();
+        let QueueSettings { paused, max_running, route_limits, .. } = &figures.settings;
         let more_limits = route_limits.len().saturating_sub(LIMITS_TOLD);
         let told = route_limits.iter().take(LIMITS_TOLD).map(|(route, most)| (route.clone(), *most));
         let settings = QueueSettings {
@@ -59,7 +59,7 @@ impl SharedQueue {
             route_limits: told.collect(),
             ..QueueSettings::default()
         };
-        figures.set_settings(settings);
+        figures.settings = settings;
         Self { figures, more_limits }
     }
 }
@@ -141,9 +141,9 @@ mod tests {
             let mut figures = QueueFigures::default();
             let settings = QueueSettings { paused: true, max_running: Some(7), ..QueueSettings::default() };
             let retention = Retention { failed_seconds: Some(1), ..Retention::default() };
-            figures.set_settings(QueueSettings { route_limits: limits(routes), retention, ..settings.clone() });
+            figures.settings = QueueSettings { route_limits: limits(routes), retention, ..settings.clone() };
             let shared = SharedQueue::of(figures);
-            assert_eq!(*shared.figures.settings(), QueueSettings { route_limits: limits(told), ..settings });
+            assert_eq!(shared.figures.settings, QueueSettings { route_limits: limits(told), ..settings });
             assert_eq!(shared.more_limits, more, "{routes}");
         }
     }

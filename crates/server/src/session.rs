@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_session_opens_what_its_token_opens() {
         let everything = sessions(1).find(&gate(), &cookie("all"), NOW).unwrap();
-        assert!(everything.token.is_none() && everything.viewer.has_session());
+        assert!(everything.token.is_none() && everything.viewer.has_session);
         assert!(everything.viewer.name().is_none() && everything.viewer.may(Scope::Admin, "any"));
         let some = sessions(1).find(&gate(), &cookie("reader"), NOW).unwrap();
         assert_eq!((some.viewer.name(), &*some.token.unwrap().name), (Some("reader"), "reader"));
@@ -277,17 +277,17 @@ mod tests {
     fn viewers_with_one_token_have_one_form_token_and_others_have_others() {
         let form_token = |secret, token: &str| {
             let cookie = sessions(secret).begin(&gate(), token, NOW).unwrap().value;
-            sessions(secret).find(&gate(), &cookie, NOW).unwrap().viewer.form_token().to_owned()
+            sessions(secret).find(&gate(), &cookie, NOW).unwrap().viewer.form_token.to_string()
         };
         let later = sessions(1).begin(&gate(), "all", after(9)).unwrap().value;
         let later = sessions(1).find(&gate(), &later, after(9)).unwrap().viewer;
         assert!(later.has_form_token(&form_token(1, "all")));
-        let everybody = |secret| sessions(secret).of_everybody().viewer.form_token().to_owned();
+        let everybody = |secret| sessions(secret).of_everybody().viewer.form_token.to_string();
         let all = [form_token(1, "all"), form_token(1, "reader"), form_token(2, "all"), everybody(1), everybody(2)];
         for (place, one) in all.iter().enumerate() {
             assert_eq!(one.len(), 43);
             assert!(!all[..place].contains(one));
         }
-        assert!(!sessions(1).of_everybody().viewer.has_session());
+        assert!(!sessions(1).of_everybody().viewer.has_session);
     }
 }

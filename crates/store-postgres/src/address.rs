@@ -93,7 +93,7 @@ pub struct Address {
     /// What the URL says.
     connect_timeout: Option<Duration>,
     default_connect_timeout: Duration,
-    encryption: Encryption,
+    pub(crate) encryption: Encryption,
 }
 
 #[derive(Clone)]
@@ -149,10 +149,6 @@ impl Address {
     /// How long connecting may take in all.
     pub(crate) fn connect_timeout(&self) -> Duration {
         self.connect_timeout.unwrap_or(self.default_connect_timeout)
-    }
-
-    pub(crate) fn encryption(&self) -> &Encryption {
-        &self.encryption
     }
 
     /// Whether a connection begins with the TLS handshake.

@@ -110,7 +110,7 @@ impl BatchTransaction for PostgresTransaction<'_> {
     /// The queue must be locked for this transaction alone.
     fn changed_since(&mut self, planned: &Planned<SnapshotId>) -> Loaded<Option<Vec<TaskKey>>> {
         let session = self.session;
-        let (queue, most) = (planned.plan.queue().0, REDECIDED as i64 + 1);
+        let (queue, most) = (planned.plan.queue.0, REDECIDED as i64 + 1);
         let asked = async {
             let wanted: [&(dyn ToSql + Sync); 3] = [&queue, &planned.snapshot, &most];
             let (on, (rows, off)) = join(

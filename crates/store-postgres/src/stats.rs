@@ -148,7 +148,7 @@ async fn read_figures(
     }
     for row in &settings {
         if let (Some(figures), Some(other)) = (queues.get_mut(&rows::found_queue(row)?), rows::settings(row)?) {
-            figures.set_settings(Arc::unwrap_or_clone(other));
+            figures.settings = Arc::unwrap_or_clone(other);
         }
     }
     for row in &parts {
@@ -291,7 +291,7 @@ async fn load_spans(
     while let Some(row) = found.try_next().await? {
         let (start, process, activity): (_, _, Activity) =
             (rows::get(&row, "start_at")?, rows::get(&row, "process")?, rows::get(&row, "counted")?);
-        match saved.entry((start, process == log.process())) {
+        match saved.entry((start, process == log.process)) {
             Entry::Occupied(mut known) => known.get_mut().1.merge(&activity),
             Entry::Vacant(new) => drop(new.insert((process, activity))),
         }

@@ -100,7 +100,7 @@ pub(crate) fn connector(address: &Address) -> Result<MakeRustlsConnect, OpenErro
 }
 
 fn client_config(address: &Address) -> Result<ClientConfig, OpenError> {
-    let encryption = address.encryption();
+    let encryption = &address.encryption;
     let provider = Arc::new(ring::default_provider());
     let verifier = Arc::new(Verifier::new(encryption, Arc::clone(&provider))?);
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

@@ -86,7 +86,7 @@ fn plan_again(file: &Snapshot<'_>, keys: &[TaskKey], bulk: &BulkUpdate, plan: &m
             return Err(StoreError::Busy.into());
         }
         file.yield_if_due()?;
-        let task = load_existing(file, (plan.queue(), &bulk.queue), *key)?;
+        let task = load_existing(file, (plan.queue, &bulk.queue), *key)?;
         let found: Vec<_> = task.map(|task| (*key, task)).into_iter().collect();
         plan.decide_again(bulk, &[*key], &found).map_err(StoreError::from)?;
     }

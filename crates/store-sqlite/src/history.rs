@@ -75,7 +75,7 @@ pub(crate) struct History {
     pub(crate) marks: Marks,
     /// The last key that was given to a task. A key is not given again, even if the last task was deleted: its bit may be
     /// written as one that has ended.
-    last_key: i64,
+    pub(crate) last_key: i64,
     /// Tasks that have become pending or running, or have ended, since the last flush. Also what a start found to differ.
     changes: Vec<(TaskKey, bool)>,
     /// Tasks that were requeued in this transaction, and whose bit may not be set.
@@ -129,11 +129,6 @@ impl History {
         let last_key = connection.prepare_cached(&sql::FIND_LAST_KEY)?.query_row([], |row| row.get(0))?;
         self.last_key = self.marks.last_key.max(last_key);
         self.runs.reload(connection)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn last_key(&self) -> i64 {
-        self.last_key
     }
 
     /// The key for a new task; in a transfer the database chooses it.

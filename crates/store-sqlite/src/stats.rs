@@ -157,7 +157,7 @@ fn add_parts(file: &Snapshot<'_>, index: &PublishedIndex, queues: &mut [(QueueKe
 
 fn add_settings(file: &Snapshot<'_>, queues: &mut [(QueueKey, QueueFigures)]) -> Read<()> {
     for (key, figures) in queues {
-        figures.set_settings(settings_of(file, *key)?);
+        figures.settings = settings_of(file, *key)?;
     }
     Ok(())
 }

@@ -93,7 +93,7 @@ impl UsedRuns {
             let merge = self.merge(connection, row)?;
             self.merges.push(merge);
         }
-        self.merges.sort_by_key(|merge| merge.row().newest);
+        self.merges.sort_by_key(|merge| merge.writer.row.newest);
         self.merged = false;
         // The newest first: they are small, and get all the memory that they want.
         for (at, Segment { row, index }) in self.segments.iter().enumerate().rev() {
@@ -252,7 +252,7 @@ impl UsedRuns {
         // The newest first: it is the smallest, and small segments become many soon.
         for at in (0..self.merges.len()).rev() {
             let merge = &mut self.merges[at];
-            if merge.row().state == SegmentState::Building {
+            if merge.writer.row.state == SegmentState::Building {
                 return merge.step(connection, pages).map(Some);
             }
             if merge.index.get().is_some() {
@@ -260,7 +260,7 @@ impl UsedRuns {
             }
             if !merge.is_fresh && !merge.index_requested {
                 merge.index_requested = true;
-                let (row, slot) = (merge.row(), merge.index.clone());
+                let (row, slot) = (merge.writer.row, merge.index.clone());
                 let inputs = self.inputs(&row);
                 let others = self.segments.iter().enumerate().filter(|(at, _)| !inputs.contains(at));
                 let other_filters = others.map(|(_, segment)| segment.filter_bytes()).sum();
@@ -284,7 +284,7 @@ impl UsedRuns {
 
     /// Begins a merge, of segments that are newer than those that are being merged already.
     fn begin_merge(&mut self, connection: &Connection) -> Result<bool> {
-        let newest = self.merges.last().map_or(i64::MIN, |merge| merge.row().newest);
+        let newest = self.merges.last().map_or(i64::MIN, |merge| merge.writer.row.newest);
         let first = self.segments.partition_point(|segment| segment.row.newest <= newest);
         let entries: Vec<u64> = self.segments[first..].iter().map(|segment| segment.row.entries).collect();
         let Some(range) = next_merge(&entries) else { return Ok(false) };
@@ -313,7 +313,7 @@ impl UsedRuns {
     /// Lets a complete segment take the place of those that were merged into it.
     fn replace_merged(&mut self, connection: &Connection, at: usize) -> Result<()> {
         let merge = self.merges.remove(at);
-        let (row, index) = (SegmentRow { state: SegmentState::Live, ..merge.row() }, merge.index);
+        let (row, index) = (SegmentRow { state: SegmentState::Live, ..merge.writer.row }, merge.index);
         row.save(connection)?;
         let inputs = self.inputs(&row);
         let replaced: Vec<Segment> = self.segments.splice(inputs, [Segment { row, index }]).collect();

@@ -91,7 +91,7 @@ fn a_repeated_creation_uses_up_no_task_key() {
     let (mut writer, _folder) = writer();
     let last_key = |writer: &mut Writer| {
         let mut last_key = 0;
-        writer.with_claim_index(|writer| last_key = writer.claim_index.history.last_key());
+        writer.with_claim_index(|writer| last_key = writer.claim_index.history.last_key);
         last_key
     };
     let creation = create("q", 1, Definition::default());

@@ -29,9 +29,10 @@ pub async fn save_activity(store: &(impl Store + ?Sized)) -> StoreResult<()> {
     let log = store.activity();
     let unsaved = log.unsaved();
     // Without any row what is too old is still forgotten.
-    let mut rows = portions.next().unwrap_or_default();
-    loop {
-        let now = store.write(SaveActivity { process: log.process(), rows: rows.to_vec() }).await?;
+    let nothing: Option<&[ActivityRow]> = unsaved.is_empty().then_some(&[]);
+    let mut saved_at = None;
+    for rows in unsaved.chunks(SAVED_AT_ONCE).chain(nothing) {
+        saved_at = Some(store.write(SaveActivity { process: log.process, rows: rows.to_vec() }).await?);
         log.saved(rows);
     }
     saved_at.into_iter().for_each(|now| log.forget_saved(now));
@@ -60,7 +61,8 @@ pub struct ActivityRow {
 /// The activity that this process has counted.
 #[derive(Debug)]
 pub struct ActivityLog {
-    process: ProcessId,
+    /// The process that counts.
+    pub process: ProcessId,
     counted: Mutex<Counted>,
     has_warned: AtomicBool,
 }
@@ -95,10 +97,6 @@ impl Default for ActivityLog {
 }
 
 impl ActivityLog {
-    pub fn process(&self) -> ProcessId {
-        self.process
-    }
-
     /// Counts what a transaction did that was committed at `now`.
     pub fn add(&self, now: Timestamp, records: &[(QueueKey, Record)]) {
         if records.is_empty() {
@@ -261,7 +259,7 @@ mod tests {
         let range = (at(0), at(600));
         let in_memory = log.in_memory(QueueKey(1), Unit::Minute, range);
         assert_eq!(in_memory, [(at(60), activity(2))]);
-        let (own, other) = (log.process(), ProcessId(log.process().0.wrapping_add(1)));
+        let (own, other) = (log.process, ProcessId(log.process.0.wrapping_add(1)));
         let rows = [(at(0), own, activity(7)), (at(60), own, activity(1)), (at(60), other, activity(5))];
         assert_eq!(log.sum(in_memory, rows), [(at(0), activity(7)), (at(60), activity(7))]);
         assert_eq!(log.in_memory(QueueKey(1), Unit::Minute, (at(61), at(600))), []);
@@ -294,6 +292,6 @@ mod tests {
 
     #[test]
     fn every_process_has_an_id_of_its_own() {
-        assert_ne!(ActivityLog::default().process(), ActivityLog::default().process());
+        assert_ne!(ActivityLog::default().process, ActivityLog::default().process);
     }
 }

@@ -49,7 +49,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         // An earlier attempt may have marked it, and have been undone.
         planned.outdated = None;
         let queue = self.existing_queue(&bulk.queue)?;
-        if queue.key != planned.plan.queue() {
+        if queue.key != planned.plan.queue {
             planned.outdated = Some(Outdated::QueueReplaced);
             return Err(StoreError::Busy);
         }
@@ -159,7 +159,7 @@ enum Decided {
 /// The plan of a bulk update, as of a snapshot.
 #[derive(Debug)]
 pub struct Plan {
-    queue: QueueKey,
+    pub queue: QueueKey,
     /// Sorted by key.
     changes: Vec<(TaskKey, Effect)>,
     /// Sorted by key.
@@ -170,10 +170,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn queue(&self) -> QueueKey {
-        self.queue
-    }
-
     /// How many tasks match and are not running.
     pub fn matched(&self) -> u64 {
         let first = self.changes.len() + self.unchanged.len();

@@ -93,7 +93,7 @@ fn looks_like_number(part: &str) -> bool {
 fn step_range(item: &str, numbers: &[Decimal]) -> Result<Range, String> {
     let one = Decimal::parse("1");
     let (first, last, step) = match (numbers, one) {
-        ([first, last], Some(one)) if first.is_integer() && last.is_integer() => (*first, *last, one),
+        ([first, last], Some(one)) if first.is_integer && last.is_integer => (*first, *last, one),
         ([_, _], _) => return Err(format!("{item}: a range of decimals needs a step, such as {item}..0.1")),
         ([first, last, step], _) => (*first, *last, *step),
         _ => return Err(format!("{item} is no range: write FIRST..LAST or FIRST..LAST..STEP; {QUOTE}")),
@@ -143,7 +143,7 @@ impl Range {
 
 /// An integer if the range is one of integers, else a float.
 fn value(number: Decimal) -> Option<Value<'static>> {
-    if number.is_integer() { number.to_integer().map(Value::Int) } else { number.to_float().map(Value::Float) }
+    if number.is_integer { number.to_integer().map(Value::Int) } else { number.to_float().map(Value::Float) }
 }
 
 /// Both ends are exactly as they are given. All are integers if the ends are and every value comes out as one.
@@ -159,7 +159,7 @@ fn log_numbers(first: Decimal, last: Decimal, count: u32) -> Result<Vec<Value<'s
     if floats.windows(2).any(|pair| pair[0] == pair[1] || (pair[0] < pair[1]) != (start < end)) {
         return Err("the ends of this logarithmic range are too close together for so many values".to_owned());
     }
-    let integers = first.is_integer() && last.is_integer() && floats.iter().all(|float| float.fract() == 0.0);
+    let integers = first.is_integer && last.is_integer && floats.iter().all(|float| float.fract() == 0.0);
     // Integers above this are not exact in a float.
     let integers = integers && floats.iter().all(|float| *float <= 2_f64.powi(53));
     Ok(floats.into_iter().map(|float| if integers { Value::Int(float as i64) } else { Value::Float(float) }).collect())
@@ -206,10 +206,6 @@ impl Decimal {
             exponent: power - i32::try_from(fraction_digits.len()).ok()?,
             is_integer: fraction.is_none() && exponent.is_none(),
         })
-    }
-
-    pub(super) fn is_integer(self) -> bool {
-        self.is_integer
     }
 
     /// The nearest float; none beyond the largest one.

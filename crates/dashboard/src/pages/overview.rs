@@ -102,12 +102,12 @@ impl Card {
     /// Returns whether a worker is missed, and none is there at all.
     fn has_no_worker(&self) -> bool {
         let figures = self.figures();
-        figures.workers() == [0, 0] && !figures.settings().paused && attention::misses_worker(figures)
+        figures.workers() == [0, 0] && !figures.settings.paused && attention::misses_worker(figures)
     }
 
     /// The limits of the queue with what runs, such as `3/8 running` and `gpu at most 2`; of many routes the first ones.
     fn limits(&self) -> Vec<String> {
-        let (settings, more) = (self.figures().settings(), self.shared.more_limits);
+        let (settings, more) = (&self.figures().settings, self.shared.more_limits);
         let of_queue = settings.max_running.map(|_| format!("{} running", running_of(self.figures(), settings)));
         // How many run that were claimed for a route is in no figures: those count a task for each route that it lists.
         let of_route = |(route, most): (&Route, &u64)| format!("{route} at most {}", show::number(*most));
@@ -122,7 +122,7 @@ impl Card {
             pending: figures.tasks(Status::Pending),
             running: figures.tasks(Status::Running),
             is_served: attention::is_served(figures),
-            is_paused: figures.settings().paused,
+            is_paused: figures.settings.paused,
             oldest_pending: figures.oldest_pending().map(|since| between(since, now)),
             created: lately.last_5_minutes.of(Event::Created),
             ended: Pace { times: attention::ended(&lately.last_5_minutes), within: Lately::RECENT },

@@ -40,7 +40,7 @@ pub(crate) async fn form(viewer: Option<Extension<Viewer>>, uri: Uri, headers: H
     let query = Query::parse(uri.query().unwrap_or_default());
     let next = own_address(query.get("next"));
     // A viewer without a session is one to whom this server shows its pages as to everybody.
-    let needs_session = viewer.is_none_or(|Extension(viewer)| viewer.has_session());
+    let needs_session = viewer.is_none_or(|Extension(viewer)| viewer.has_session);
     if needs_session { sign_in_page(&headers, next, None) } else { see_other(next) }
 }
 

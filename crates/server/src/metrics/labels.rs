@@ -151,7 +151,7 @@ impl Labelling {
     pub(crate) fn add(&mut self, key: QueueKey, figures: &QueueFigures) {
         let label = self.queue_labels.get(&key).unwrap_or(&self.other);
         let has_name = **label != *OTHER;
-        let QueueSettings { paused, max_running, route_limits, .. } = figures.settings();
+        let QueueSettings { paused, max_running, route_limits, .. } = &figures.settings;
         let queue = self.labelled.queues.entry(Arc::clone(label)).or_default();
         queue.add(figures);
         queue.limits = has_name.then_some(ShownLimits { is_paused: *paused, max_running: *max_running });
@@ -165,9 +165,9 @@ impl Labelling {
             let route = self.names.see(name).unwrap_or_else(|| Arc::clone(&self.other));
             self.labelled.routes.entry((Arc::clone(label), route)).or_default().merge(&shown);
         }
-        if figures.left_out().routes > 0 {
+        if figures.left_out.routes > 0 {
             let rest = (Arc::clone(label), Arc::clone(&self.other));
-            self.labelled.routes.entry(rest).or_default().figures.merge(&figures.left_out().sum);
+            self.labelled.routes.entry(rest).or_default().figures.merge(&figures.left_out.sum);
         }
     }
 
@@ -278,12 +278,7 @@ mod tests {
         figures.add_pending_since("r", at(5));
         let route_limits = [(Route::parse("r").unwrap(), 4), (Route::parse("unused").unwrap(), 9)].into();
         let max_running = Some(7);
-        figures.set_settings(QueueSettings {
-            paused: is_paused,
-            max_running,
-            route_limits,
-            ..QueueSettings::default()
-        });
+        figures.settings = QueueSettings { paused: is_paused, max_running, route_limits, ..QueueSettings::default() };
         figures.set_pending(CountedParts { claimable: Some(2), delayed: Some(1), blocked: Some(0) });
         figures
     }

@@ -43,7 +43,8 @@ pub(crate) struct Merge {
     /// Nothing is older than the result, so what was forgotten needs no entry there.
     is_oldest: bool,
     inputs: Vec<MergeInput>,
-    writer: PageWriter,
+    /// What writes the result; its row is as far as that is written.
+    pub(crate) writer: PageWriter,
     pub(crate) index: IndexSlot,
     /// Completed by a transaction that may not be committed yet: other connections do not see all pages.
     pub(crate) is_fresh: bool,
@@ -103,11 +104,6 @@ impl Merge {
         let inputs = inputs.iter().map(input).collect::<Result<_>>()?;
         let (writer, index) = (PageWriter::new(row), IndexSlot::default());
         Ok(Self { is_oldest, inputs, writer, index, is_fresh: false, index_requested: false })
-    }
-
-    /// The result, as far as it is written.
-    pub(crate) fn row(&self) -> SegmentRow {
-        self.writer.row
     }
 
     /// Writes up to so many pages. Returns how many it wrote.

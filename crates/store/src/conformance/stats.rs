@@ -115,7 +115,7 @@ pub async fn figures_are_of_the_queues_and_routes_that_were_asked_for(fixture: F
         let routes: Vec<_> = figures.routes().map(|(name, route)| (name, route.oldest_pending)).collect();
         assert_eq!(routes, [("r2", Some(START))]);
         assert_eq!((figures.route_count(), figures.starving_count(), figures.workers()), (3, 2, [1, 0]));
-        assert_eq!((figures.tasks(Status::Pending), figures.left_out().sum.pending), (1, 2));
+        assert_eq!((figures.tasks(Status::Pending), figures.left_out.sum.pending), (1, 2));
     }
     let none = fixture.store.figures(&[], &ALL_ROUTES, PendingDetail::Number).await.unwrap();
     assert_eq!((none.now, none.queues), (fixture.now(), vec![]));
@@ -151,7 +151,7 @@ pub async fn a_queue_may_have_more_routes_than_are_held_at_a_time(fixture: Fixtu
         assert_eq!(told, expected, "{selection:?}");
         assert_eq!((figures.route_count(), figures.starving_count(), figures.workers()), (all, all - 1, [0, 1]));
         assert_eq!(figures.tasks(Status::Pending), tasks as u64);
-        let pending = figures.routes().map(|(_, route)| route.pending).sum::<u64>() + figures.left_out().sum.pending;
+        let pending = figures.routes().map(|(_, route)| route.pending).sum::<u64>() + figures.left_out.sum.pending;
         assert_eq!((pending, read[1].1.route_count()), (all, 1));
     }
 }
@@ -325,7 +325,7 @@ pub async fn figures_have_the_settings_of_their_queue(fixture: Fixture) {
         fixture.ok(change_settings("q", patch)).await;
         let settings = fixture.store.queue_settings(&queue("q")).await.unwrap();
         let QueueStats { figures, .. } = stats(&fixture).await;
-        assert_eq!(*figures.settings(), settings);
+        assert_eq!(figures.settings, settings);
         let claimable = if settings.paused { None } else { Some(START) };
         assert_eq!((figures.oldest_pending(), figures.oldest_claimable("a")), (Some(START), claimable));
         let keys = fixture.store.list_queue_keys().await.unwrap();

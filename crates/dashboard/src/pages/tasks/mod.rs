@@ -96,7 +96,7 @@ pub(crate) async fn list(visit: Visit) -> PageResult {
         column_entries: column_entries(columns, &seen),
         downloads: [("CSV of these columns", download("csv")), ("JSON Lines, everything", download("jsonl"))],
         cli: list_command(&url, &queue, &view, &csv_columns),
-        curl: curl_command(&url, visit.viewer.has_session(), &queue, &view),
+        curl: curl_command(&url, visit.viewer.has_session, &queue, &view),
         submit: submit_command(&url, &queue),
         may_submit: visit.may(Scope::Submit, &queue),
         has_archive: visit.dashboard.has("archive"),

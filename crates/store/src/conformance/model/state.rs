@@ -113,7 +113,7 @@ impl ModelState {
 
     /// The tasks of a plan's queue that were created, changed or deleted since its snapshot.
     pub(super) fn changed_since(&self, planned: &Planned<u64>) -> Vec<TaskKey> {
-        let own = self.tasks.iter().filter(|(_, row)| row.queue == planned.plan.queue());
+        let own = self.tasks.iter().filter(|(_, row)| row.queue == planned.plan.queue);
         let changed = own.filter(|(_, row)| row.change > planned.snapshot).map(|(key, _)| *key);
         let known = planned.plan.changes().map(|(key, _)| key).chain(planned.plan.unchanged());
         changed.chain(known.filter(|key| !self.tasks.contains_key(key))).collect()
@@ -250,7 +250,7 @@ impl ModelState {
         for worker in self.observations_of(key, None, now) {
             figures.add_workers(worker.report.route.as_str(), worker.report.status, 1);
         }
-        figures.set_settings(self.settings(key));
+        figures.settings = self.settings(key);
         if pending == PendingDetail::ByState {
             figures.set_pending(CountedParts { claimable: Some(claimable), delayed: None, blocked: Some(blocked) });
         }
