@@ -7,7 +7,7 @@ use crate::ids::Route;
 use crate::json::{self, ObjectWriter, Value};
 use crate::limits::ROUTE_LIMITS_MAX;
 use crate::refusal::Refusal;
-use crate::status::Status;
+use crate::status::{Status, Statuses};
 use crate::task::Lifecycle;
 use crate::time::Timestamp;
 
@@ -212,6 +212,11 @@ impl Retention {
         }
     }
 
+    /// Returns the states whose tasks are kept for a limited time.
+    pub fn limited(&self) -> Statuses {
+        Self::STATUSES.into_iter().filter(|status| self.seconds(*status).is_some()).collect()
+    }
+
     /// Returns whether a task is kept no longer.
     pub fn is_outdated(&self, lifecycle: &Lifecycle, now: Timestamp) -> bool {
         let until = self.deleted_until(lifecycle.status, now);
@@ -338,5 +343,6 @@ mod tests {
         assert!(retention.deleted_until(Status::Failed, now).unwrap() < Timestamp::from_micros(0));
         assert_eq!(retention.deleted_until(Status::Cancelled, now), None);
         assert_eq!(retention.deleted_until(Status::Pending, now), None);
+        assert_eq!(retention.limited().words(), ["succeeded", "failed"]);
     }
 }

@@ -61,8 +61,7 @@ pub(crate) async fn save_retention(
     let (statuses, kept): (Vec<&str>, Vec<i64>) =
         kept.map(|(status, seconds)| (status.as_str(), micros(seconds))).unzip();
     session.execute(&sql::SAVE_RETENTION, &[&queue.0, &statuses, &kept]).await?;
-    let is_new = |status| before.seconds(status).is_none() && after.seconds(status).is_some();
-    if Retention::STATUSES.into_iter().any(is_new) {
+    if !after.limited().is_within(before.limited()) {
         session.execute(&sql::BEGIN_ENDED_READING, &[&queue.0]).await?;
     }
     Ok(())

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use taskqueue_core::ids::{QueueName, Route};
-use taskqueue_core::settings::{QueueSettings, Retention, RunningTasks};
-use taskqueue_core::task::{Lifecycle, Status, TaskHead};
+use taskqueue_core::settings::{QueueSettings, RunningTasks};
+use taskqueue_core::task::{Lifecycle, TaskHead};
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{Loaded, QueueKey, Transaction};
 use tokio_postgres::{Error, Row};
@@ -38,11 +38,7 @@ pub(crate) fn wrong_settings(row: &Row) -> Option<String> {
         return Some(format!("the settings of queue {name} cannot be read"));
     };
     let settings = settings.unwrap_or_default();
-    let mut limited: Vec<&str> = Retention::STATUSES
-        .into_iter()
-        .filter(|status| settings.retention.seconds(*status).is_some())
-        .map(Status::as_str)
-        .collect();
+    let mut limited = settings.retention.limited().words();
     limited.sort_unstable();
     let is_right = row.try_get("takes_turns").is_ok_and(|takes: bool| takes == takes_turns(&settings))
         && row.try_get("has_turn").is_ok_and(|has: bool| has == settings.limits_claims())

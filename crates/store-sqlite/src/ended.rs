@@ -39,15 +39,11 @@ impl SqliteTransaction<'_> {
             self.file.run(&sql::DELETE_ENDED, values, "forgetting the end of a task")?;
         }
         if let Some((status, ended_at)) = after
-            && self.keeps_for_a_time(queue, status)
+            && self.claim_index.settings.of(queue).is_some_and(|settings| settings.retention.seconds(status).is_some())
         {
             self.insert_ended(queue, status, ended_at, key)?;
         }
         Ok(())
-    }
-
-    fn keeps_for_a_time(&self, queue: QueueKey, status: Status) -> bool {
-        self.claim_index.settings.of(queue).is_some_and(|settings| settings.retention.seconds(status).is_some())
     }
 
     fn insert_ended(&mut self, queue: QueueKey, status: Status, ended_at: Timestamp, key: TaskKey) -> Loaded<()> {
@@ -59,8 +55,7 @@ impl SqliteTransaction<'_> {
 
     /// Begins to read the tasks of a queue, if tasks of a state are kept for a limited time that were kept for ever.
     pub(crate) fn retention_changed(&mut self, queue: QueueKey, before: &Retention, after: &Retention) -> Loaded<()> {
-        let is_new = |status| before.seconds(status).is_none() && after.seconds(status).is_some();
-        if !Retention::STATUSES.into_iter().any(is_new) {
+        if after.limited().is_within(before.limited()) {
             return Ok(());
         }
         // From the first one on.
@@ -122,8 +117,8 @@ impl SqliteTransaction<'_> {
             self.claim_index.settings.ended.reading.remove(0);
             return Ok(!self.claim_index.settings.ended.reading.is_empty());
         };
-        let limited: Statuses =
-            Retention::STATUSES.into_iter().filter(|status| self.keeps_for_a_time(queue, *status)).collect();
+        let settings = self.claim_index.settings.of(queue);
+        let limited = settings.map_or(Statuses::NONE, |settings| settings.retention.limited());
         let (mut read, mut last, mut found) = (0, None, Vec::new());
         let values = params![queue.0, created_at, id];
         let heads = sql::LIST_HEADS_BY_CREATION.choose(false);
