@@ -169,13 +169,14 @@ pub fn observation(observation: &Observation) -> Vec<Broken> {
     cases.into_iter().filter(|(_, is_so)| *is_so).map(|(what, _)| (Rule::Observations, what)).collect()
 }
 
-/// Returns what is wrong with the kept output of a task. `runs` are all run ids of the task; `pieces` are where the stored bytes
-/// lie, by their start. A piece may begin with bytes that are no longer kept.
-pub fn output(kept: &KeptOutput, runs: &[RunId], pieces: &[Part]) -> Vec<Broken> {
+/// Returns what is wrong with the kept output of a task. `past_runs` are the run ids of the task that its lifecycle does not name;
+/// `pieces` are where the stored bytes lie, by their start. A piece may begin with bytes that are no longer kept.
+pub fn output(kept: &KeptOutput, task: &Task, past_runs: &[RunId], pieces: &[Part]) -> Vec<Broken> {
+    let mut runs = task.lifecycle.run_ids().chain(past_runs.iter().copied());
     let ordered = kept.parts.windows(2).all(|pair| pair[0].end < pair[1].start);
     let sound_parts = !kept.parts.is_empty() && kept.parts.iter().all(|part| part.start < part.end);
     let cases = [
-        ("has output of a run that it never had", !runs.contains(&kept.run_id)),
+        ("has output of a run that it never had", !runs.any(|run_id| run_id == kept.run_id)),
         ("has output of no attempt", kept.attempt < 1),
         ("keeps parts of output that are empty, overlap or touch", !ordered || !sound_parts),
         ("keeps more parts of output than there may be", kept.parts.len() > OUTPUT_PARTS),

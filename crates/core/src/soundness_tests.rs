@@ -168,12 +168,13 @@ fn kept_output_is_where_its_pieces_are() {
             &["keeps output behind the largest offset"],
         ),
     ];
+    let ended = task_in(Status::Succeeded);
     for (kept, pieces, expected) in cases {
-        let found: Vec<&str> = output(kept, &[run_id(1)], pieces).into_iter().map(|(_, what)| what).collect();
+        let found: Vec<&str> = output(kept, &ended, &[], pieces).into_iter().map(|(_, what)| what).collect();
         assert_eq!(found, *expected, "{kept:?} in {pieces:?}");
     }
     let many: Vec<Part> = (0..257).map(|n| part(2 * n, 2 * n + 1)).collect();
-    let found = output(&kept(&many), &[run_id(1)], &many);
+    let found = output(&kept(&many), &task_in(Status::Pending), &[run_id(1)], &many);
     assert_eq!(found, [(Rule::Output, "keeps more parts of output than there may be")]);
 }
 

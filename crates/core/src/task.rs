@@ -86,6 +86,12 @@ impl Lifecycle {
         self.status == Status::Pending && self.unmet == 0 && self.not_before.is_none_or(|not_before| not_before <= now)
     }
 
+    /// Returns the ids of the runs that it names: of the active one, and of the latest finished one.
+    pub fn run_ids(&self) -> impl Iterator<Item = RunId> + use<> {
+        let (active, finished) = (self.run, self.finished_run);
+        active.map(|run| run.run_id).into_iter().chain(finished.map(|run| run.run_id))
+    }
+
     /// When the task has ended: the end of its run, or of its waiting.
     pub fn ended_at(&self) -> Option<Timestamp> {
         self.status.is_ended().then(|| self.finished_at.unwrap_or(self.updated_at))

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
 
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::TryStreamExt;
 use taskqueue_core::ids::{QueueName, RunId};
 use taskqueue_core::output::Part;
 use taskqueue_core::soundness::{self, Broken, Rule};
@@ -53,7 +53,7 @@ struct Checked<'a, 'w> {
     queues: HashMap<QueueKey, QueueName>,
     /// As the counts say.
     tasks: u64,
-    findings: Findings,
+    findings: &'a mut Findings,
     watch: &'a mut Watch<'w>,
 }
 
@@ -134,12 +134,10 @@ async fn check_schema(client: &Client, schema: &Schema, findings: &mut Findings)
 
 async fn check_rules(session: &Session, watch: &mut Watch<'_>, report: &mut Report) -> Result<(), Stop> {
     session.begin(BEGIN).await?;
-    let findings = std::mem::take(&mut report.findings);
-    let mut checked = Checked { session, queues: HashMap::new(), tasks: 0, findings, watch };
+    let mut checked = Checked { session, queues: HashMap::new(), tasks: 0, findings: &mut report.findings, watch };
     let done = check_all(&mut checked).await;
     report.rules_checked = true;
     (report.queues, report.tasks) = (checked.queues.len() as u64, checked.tasks);
-    report.findings = checked.findings;
     done
 }
 
@@ -215,9 +213,7 @@ fn check_output(output: &Output, task: &Task, runs: &[RunId]) -> Vec<Broken> {
     let Output::Read { stored: StoredOutput { kept, last_start }, end, bytes, pieces } = output else {
         return vec![(Rule::Readable, "has output of which nobody can read what is kept")];
     };
-    let own = [task.lifecycle.run.map(|run| run.run_id), task.lifecycle.finished_run.map(|run| run.run_id)];
-    let runs: Vec<RunId> = runs.iter().copied().chain(own.into_iter().flatten()).collect();
-    let mut broken = soundness::output(kept, &runs, pieces);
+    let mut broken = soundness::output(kept, task, runs, pieces);
     let kept_bytes: u64 = kept.parts.iter().map(|part| part.bytes()).sum();
     let noted = (u64::try_from(*end), u64::try_from(*bytes), pieces.last().map(|piece| piece.start));
     if noted != (Ok(kept.end()), Ok(kept_bytes), Some(*last_start)) {
@@ -276,14 +272,8 @@ async fn check_observations(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
     for (key, queue) in queues {
         let params: [Param<'_>; 1] = [(&key, Type::INT8)];
         let mut found = pin!(checked.session.stream(&sql::CHECK_OBSERVATIONS.text, &params).await?);
-        while let Some(row) = found.next().await.transpose()? {
-            let Ok(observation) = rows::observation(&row, &queue) else {
-                checked.findings.add(Rule::Readable, format!("an observation of queue {queue} cannot be read"));
-                continue;
-            };
-            for (rule, what) in soundness::observation(&observation) {
-                checked.findings.add(rule, format!("the observation of {} in queue {queue} {what}", observation.id));
-            }
+        while let Some(row) = found.try_next().await? {
+            checked.findings.add_of_observation(&queue, rows::observation(&row, &queue).ok());
         }
     }
     Ok(())

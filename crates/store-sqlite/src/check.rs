@@ -44,7 +44,7 @@ struct Checked<'a, 'w> {
     tasks: u64,
     /// Dependencies of tasks that are noted.
     noted: u64,
-    findings: Findings,
+    findings: &'a mut Findings,
     watch: &'a mut Watch<'w>,
 }
 
@@ -120,13 +120,12 @@ fn objects(connection: &Connection) -> Result<BTreeSet<String>> {
 }
 
 fn check_rules(connection: &Connection, watch: &mut Watch<'_>, report: &mut Report) -> Result<()> {
-    let findings = std::mem::take(&mut report.findings);
     let (queues, settings, reading) = (HashMap::new(), HashMap::new(), HashSet::new());
+    let findings = &mut report.findings;
     let mut checked = Checked { connection, queues, settings, reading, tasks: 0, noted: 0, findings, watch };
     let done = check_all(&mut checked);
     report.rules_checked = true;
     (report.queues, report.tasks) = (checked.queues.len() as u64, checked.tasks);
-    report.findings = checked.findings;
     done
 }
 
@@ -174,13 +173,8 @@ fn load_settings(checked: &mut Checked<'_, '_>) -> Result<()> {
 
 fn check_observations(checked: &mut Checked<'_, '_>) -> Result<()> {
     each_row(checked.connection, &sql::CHECK_OBSERVATIONS, [], |row| {
-        let Some(queue) = checked.queues.get(&QueueKey(row.get("queue_key")?)) else { return Ok(CONTINUE) };
-        let Ok(observation) = rows::observation(row, queue) else {
-            checked.findings.add(Rule::Readable, format!("an observation of queue {queue} cannot be read"));
-            return Ok(CONTINUE);
-        };
-        for (rule, what) in soundness::observation(&observation) {
-            checked.findings.add(rule, format!("the observation of {} in queue {queue} {what}", observation.id));
+        if let Some(queue) = checked.queues.get(&QueueKey(row.get("queue_key")?)) {
+            checked.findings.add_of_observation(queue, rows::observation(row, queue).ok());
         }
         Ok(CONTINUE)
     })
@@ -292,14 +286,12 @@ fn check_output(checked: &Checked<'_, '_>, key: TaskKey, task: &Task) -> Result<
         Some(Err(_)) => return Ok(vec![(Rule::Readable, "has output of which nobody can read what is kept")]),
     };
     let past_runs = all_rows(connection, &sql::LIST_PAST_RUNS, [key.0], |row| Ok(rows::run_id(row).ok()))?;
-    let mut runs: Vec<RunId> = past_runs.into_iter().flatten().collect();
-    runs.extend(task.lifecycle.run.map(|run| run.run_id));
-    runs.extend(task.lifecycle.finished_run.map(|run| run.run_id));
+    let past_runs: Vec<RunId> = past_runs.into_iter().flatten().collect();
     let pieces = all_rows(connection, &sql::CHECK_OUTPUT_PIECES, [key.0], |row| {
         let (start, length) = (row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned());
         Ok(Part { start, end: start.saturating_add(length) })
     })?;
-    Ok(soundness::output(&kept, &runs, &pieces))
+    Ok(soundness::output(&kept, task, &past_runs, &pieces))
 }
 
 #[cfg(test)]

@@ -290,12 +290,12 @@ async fn many_tasks_are_checked_in_shares() {
             let mut watch = Watch { stop: Arc::default(), report: &mut |_| {} };
             let connection = &reader.connection;
             let queues = HashMap::from([(QueueKey(1), queue("q"))]);
-            let findings = Findings::default();
-            let (settings, reading) = (HashMap::new(), HashSet::new());
+            let mut found = Findings::default();
+            let (settings, reading, findings) = (HashMap::new(), HashSet::new(), &mut found);
             let mut checked =
                 Checked { connection, queues, settings, reading, tasks: 6, noted: 0, findings, watch: &mut watch };
             derived::check_in_shares(&mut checked, 2, 3).unwrap();
-            Ok::<_, OpenError>(checked.findings)
+            Ok::<_, OpenError>(found)
         });
         let found = found.unwrap();
         assert_eq!(found.count(), problems, "{found:?}");

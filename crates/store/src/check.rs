@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::soundness::{Broken, Rule};
+use taskqueue_core::observation::Observation;
+use taskqueue_core::soundness::{self, Broken, Rule};
 
 /// Problems that are kept; of a badly damaged database the first ones say enough.
 pub const PROBLEMS_KEPT: usize = 100;
@@ -39,6 +40,16 @@ impl Findings {
     pub fn add_of_task(&mut self, queue: &QueueName, id: TaskId, broken: &[Broken]) {
         for (rule, what) in broken {
             self.add(*rule, format!("task {id} of queue {queue} {what}"));
+        }
+    }
+
+    /// Adds the broken rules of one observation of a queue, or that it cannot be read.
+    pub fn add_of_observation(&mut self, queue: &QueueName, read: Option<Observation>) {
+        let Some(observation) = read else {
+            return self.add(Rule::Readable, format!("an observation of queue {queue} cannot be read"));
+        };
+        for (rule, what) in soundness::observation(&observation) {
+            self.add(rule, format!("the observation of {} in queue {queue} {what}", observation.id));
         }
     }
 

@@ -57,7 +57,7 @@ impl TransferredOutput {
 impl TransferredTask {
     /// A task without output and dependencies. `runs` may contain those of the lifecycle.
     pub fn new(queue: QueueKey, task: Task, identity: Identity, mut runs: Vec<RunId>) -> Self {
-        let known: Vec<RunId> = lifecycle_runs(&task).collect();
+        let known: Vec<RunId> = task.lifecycle.run_ids().collect();
         runs.retain(|run_id| !known.contains(run_id));
         runs.sort_unstable();
         Self { queue, task, identity, past_runs: runs, output: None, noted: Vec::new() }
@@ -85,13 +85,8 @@ impl TransferredTask {
     }
 
     pub fn runs(&self) -> impl Iterator<Item = RunId> {
-        lifecycle_runs(&self.task).chain(self.past_runs.iter().copied())
+        self.task.lifecycle.run_ids().chain(self.past_runs.iter().copied())
     }
-}
-
-fn lifecycle_runs(task: &Task) -> impl Iterator<Item = RunId> + use<> {
-    let (active, finished) = (task.lifecycle.run, task.lifecycle.finished_run);
-    active.map(|run| run.run_id).into_iter().chain(finished.map(|run| run.run_id))
 }
 
 /// Until when a run id of a deleted task is kept, and the id.
