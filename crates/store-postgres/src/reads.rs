@@ -381,8 +381,8 @@ pub(crate) async fn read_workers(
 ) -> Read<()> {
     let session = snapshot.session;
     let (key, now) = existing_queue_and_time(session, queue, now).await?;
-    let (after, mut visitor) = read.begin(key)?;
-    let mut after = after.map(|id| id.to_string()).unwrap_or_default();
+    let mut visit = read.begin(key)?;
+    let mut after = visit.after.map(|id| id.to_string()).unwrap_or_default();
     loop {
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&key.0, &now.as_micros(), &after, &as_int(OBSERVATIONS_AT_ONCE)];
@@ -392,13 +392,13 @@ pub(crate) async fn read_workers(
             snapshot.yield_if_due()?;
             let observation = rows::observation(row, queue)?;
             after = observation.id.to_string();
-            if read.selects(&observation) && !visitor.visit(observation) {
-                visitor.finish(true);
+            if !visit.visit(observation) {
+                visit.finish(true);
                 return Ok(());
             }
         }
         if found.len() < OBSERVATIONS_AT_ONCE {
-            visitor.finish(false);
+            visit.finish(false);
             return Ok(());
         }
     }

@@ -308,15 +308,15 @@ fn count_tally(file: &Snapshot<'_>, queue: &QueueName, selection: &TaskSelection
 /// Visits the current observations of a queue.
 pub(crate) fn read_workers(file: &Snapshot<'_>, queue: &QueueName, read: &WorkerRead, now: Timestamp) -> Read<()> {
     let key = file.existing_queue(queue)?;
-    let (after, mut visitor) = read.begin(key)?;
+    let mut visit = read.begin(key)?;
+    let after = visit.after;
     let after = after.as_ref().map(WorkerId::as_str).unwrap_or_default();
     let mut more = false;
     file.each_row(&sql::LIST_OBSERVATIONS, params![key.0, now.as_micros(), after], |row| {
-        let observation = rows::observation(row, queue)?;
-        more = read.selects(&observation) && !visitor.visit(observation);
+        more = !visit.visit(rows::observation(row, queue)?);
         Ok(if more { NextRow::Break(()) } else { CONTINUE })
     })?;
-    visitor.finish(more);
+    visit.finish(more);
     Ok(())
 }
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use taskqueue_core::cursor::{OrderValue, Position};
-use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::grouping::{GroupPage, Groups, ObservationGroupQuery, TaskGroupQuery, WorkerDimension};
+use taskqueue_core::grouping::{GroupPage, GroupQuery, Groups, ObservationGroupQuery, TaskGroupQuery};
 use taskqueue_core::ids::{TaskId, WorkerId};
 use taskqueue_core::limits::PAGE_BYTES;
 use taskqueue_core::observation::Observation;
@@ -95,110 +94,96 @@ impl TaskRead {
     }
 }
 
-/// Takes observations one after the other, by id.
-pub trait WorkerVisitor: Send {
-    /// Takes one. Returns false, without taking it, if it wants no more.
-    fn visit(&mut self, observation: Observation) -> bool;
-    /// `more`: whether there is one that it did not take.
-    fn finish(self: Box<Self>, more: bool);
-}
-
-/// Makes a visitor of the observations of a queue, unless a cursor belongs to another one.
-type NewVisitor = Arc<dyn Fn(QueueKey) -> StoreResult<Box<dyn WorkerVisitor>> + Send + Sync>;
-
 /// A read of the current observations of a queue.
 #[derive(Clone)]
-pub struct WorkerRead {
-    pub filter: Option<ObservationFilter>,
-    after: Option<Position>,
-    /// True if a page is read, so that without a filter an index leads to its end.
-    is_page: bool,
-    new_visitor: NewVisitor,
+pub enum WorkerRead {
+    /// A page, until it is full by number or by bytes.
+    Page(ObservationQuery, Answer<Page<Observation>>),
+    /// One page of groups. Without dimensions nothing but the count is wanted.
+    Groups(ObservationGroupQuery, Answer<GroupPage>),
 }
 
 impl WorkerRead {
     pub fn page(query: ObservationQuery) -> (Self, Answer<Page<Observation>>) {
-        let (limit, page) = (usize::from(query.limit), Answer::default());
-        let answer = page.clone();
-        let new_visitor: NewVisitor = Arc::new(move |queue| {
-            Ok(Box::new(PageVisitor { queue, limit, items: Vec::new(), bytes: 0, answer: answer.clone() }))
-        });
-        (Self { filter: query.filter, after: query.after, is_page: true, new_visitor }, page)
+        let answer = Answer::default();
+        (Self::Page(query, answer.clone()), answer)
     }
 
     pub fn groups(query: ObservationGroupQuery) -> (Self, Answer<GroupPage>) {
-        let (filter, page) = (query.selection.clone(), Answer::default());
-        let answer = page.clone();
-        let new_visitor: NewVisitor = Arc::new(move |queue| {
-            let groups = Groups::new(query.limit, group_position(&query, queue)?);
-            let dimensions = query.dimensions.clone();
-            Ok(Box::new(GroupVisitor { queue, groups, dimensions, answer: answer.clone() }))
-        });
-        (Self { filter, after: None, is_page: false, new_visitor }, page)
+        let answer = Answer::default();
+        (Self::Groups(query, answer.clone()), answer)
     }
 
-    /// Returns whether what it costs is bounded by a page.
+    /// Returns whether what it costs is bounded by a page: without a filter an index leads to its end.
     pub fn is_bounded(&self) -> bool {
-        self.is_page && self.filter.is_none()
+        matches!(self, Self::Page(query, _) if query.filter.is_none())
     }
 
-    /// The observation behind which the read begins, and who visits.
-    pub fn begin(&self, queue: QueueKey) -> StoreResult<(Option<WorkerId>, Box<dyn WorkerVisitor>)> {
-        let after = self.after.as_ref().map(|position| observation_position(position, queue)).transpose()?;
-        Ok((after, (self.new_visitor)(queue)?))
-    }
-
-    pub fn selects(&self, observation: &Observation) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.matches(observation))
+    /// Begins to visit the observations of a queue, unless a cursor belongs to another one.
+    pub fn begin(&self, queue: QueueKey) -> StoreResult<WorkerVisit<'_>> {
+        let (after, groups) = match self {
+            Self::Page(ObservationQuery { after, .. }, _) => {
+                let after = after.as_ref().map(|position| observation_position(position, queue)).transpose()?;
+                (after, Groups::new(0, None))
+            }
+            Self::Groups(query, _) => (None, Groups::new(query.limit, group_position(query, queue)?)),
+        };
+        Ok(WorkerVisit { read: self, queue, after, items: Vec::new(), bytes: 0, groups })
     }
 }
 
 /// More than an observation takes in an answer, without its metadata and telemetry.
 const OBSERVATION_BYTES: usize = 1_024;
 
-/// A page of observations, until it is full by number or by bytes.
-struct PageVisitor {
+/// What was made so far of the observations of a queue, which come one after the other, by id.
+pub struct WorkerVisit<'r> {
+    read: &'r WorkerRead,
     queue: QueueKey,
-    limit: usize,
+    /// The observation behind which the read begins.
+    pub after: Option<WorkerId>,
     items: Vec<Observation>,
     bytes: usize,
-    answer: Answer<Page<Observation>>,
-}
-
-impl WorkerVisitor for PageVisitor {
-    fn visit(&mut self, observation: Observation) -> bool {
-        let telemetry = observation.telemetry.as_ref().map_or(0, |telemetry| telemetry.value.as_str().len());
-        let bytes = OBSERVATION_BYTES + observation.report.metadata.as_str().len() + telemetry;
-        let fits = self.items.len() < self.limit && (self.items.is_empty() || self.bytes + bytes <= PAGE_BYTES);
-        if fits {
-            self.bytes += bytes;
-            self.items.push(observation);
-        }
-        fits
-    }
-
-    fn finish(self: Box<Self>, more: bool) {
-        let place = |one: &Observation| OrderValue::Text(one.id.to_string().into());
-        let position = |last| Position { queue_key: self.queue.0, values: vec![place(last)] };
-        let next = self.items.last().filter(|_| more).map(position);
-        self.answer.set(Page { items: self.items, next });
-    }
-}
-
-struct GroupVisitor {
-    queue: QueueKey,
     groups: Groups,
-    dimensions: Vec<WorkerDimension>,
-    answer: Answer<GroupPage>,
 }
 
-impl WorkerVisitor for GroupVisitor {
-    fn visit(&mut self, observation: Observation) -> bool {
-        self.groups.add_observation(&self.dimensions, &observation);
-        true
+impl WorkerVisit<'_> {
+    /// Takes an observation, if it is selected. Returns false, without taking it, if no more are wanted.
+    pub fn visit(&mut self, observation: Observation) -> bool {
+        let (WorkerRead::Page(ObservationQuery { filter, .. }, _)
+        | WorkerRead::Groups(GroupQuery { selection: filter, .. }, _)) = self.read;
+        if filter.as_ref().is_some_and(|filter| !filter.matches(&observation)) {
+            return true;
+        }
+        match self.read {
+            WorkerRead::Page(query, _) => {
+                let telemetry = observation.telemetry.as_ref().map_or(0, |telemetry| telemetry.value.as_str().len());
+                let bytes = OBSERVATION_BYTES + observation.report.metadata.as_str().len() + telemetry;
+                let has_room = self.items.is_empty() || self.bytes + bytes <= PAGE_BYTES;
+                let fits = has_room && self.items.len() < usize::from(query.limit);
+                if fits {
+                    self.bytes += bytes;
+                    self.items.push(observation);
+                }
+                fits
+            }
+            WorkerRead::Groups(query, _) => {
+                self.groups.add_observation(&query.dimensions, &observation);
+                true
+            }
+        }
     }
 
-    fn finish(self: Box<Self>, _: bool) {
-        self.answer.set(self.groups.into_page(self.queue.0));
+    /// Leaves the answer. `more`: whether there is an observation that was not taken.
+    pub fn finish(self, more: bool) {
+        let queue_key = self.queue.0;
+        match self.read {
+            WorkerRead::Page(_, answer) => {
+                let place = |one: &Observation| OrderValue::Text(one.id.to_string().into());
+                let position = |last| Position { queue_key, values: vec![place(last)] };
+                let next = self.items.last().filter(|_| more).map(position);
+                answer.set(Page { items: self.items, next });
+            }
+            WorkerRead::Groups(_, answer) => answer.set(self.groups.into_page(queue_key)),
+        }
     }
 }

@@ -189,11 +189,11 @@ impl Store for ModelStore {
     async fn read_workers(&self, queue: &QueueName, read: WorkerRead) -> StoreResult<()> {
         let state = self.state.lock();
         let key = state.queue(queue)?;
-        let (after, mut visitor) = read.begin(key)?;
-        let rows = state.observations_of(key, read.filter.as_ref(), self.clock.now());
+        let mut visit = read.begin(key)?;
+        let (after, rows) = (visit.after, state.observations_of(key, self.clock.now()));
         let mut behind = rows.filter(|one| after.is_none_or(|after| one.id > after)).cloned();
-        let more = behind.any(|observation| !visitor.visit(observation));
-        visitor.finish(more);
+        let more = behind.any(|observation| !visit.visit(observation));
+        visit.finish(more);
         Ok(())
     }
 

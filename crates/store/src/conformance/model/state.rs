@@ -8,7 +8,6 @@ use taskqueue_core::activity::{Activity, Span, Unit};
 use taskqueue_core::definition::Identity;
 use taskqueue_core::dependency::DependencyState;
 use taskqueue_core::explain::{Explanation, Facts, RouteFacts, explain};
-use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_core::observation::Observation;
 use taskqueue_core::output::KeptOutput;
@@ -78,16 +77,9 @@ impl ModelState {
         self.tasks.iter().filter(move |(_, row)| row.queue == queue).map(|(key, row)| (*key, &row.task))
     }
 
-    pub(super) fn observations_of<'a>(
-        &'a self,
-        queue: QueueKey,
-        filter: Option<&'a ObservationFilter>,
-        now: Timestamp,
-    ) -> impl Iterator<Item = &'a Observation> {
-        let current = self.observations.iter().filter(move |((owner, _), _)| *owner == queue);
-        current
-            .map(|(_, observation)| observation)
-            .filter(move |one| one.is_current(now) && filter.is_none_or(|filter| filter.matches(one)))
+    pub(super) fn observations_of(&self, queue: QueueKey, now: Timestamp) -> impl Iterator<Item = &Observation> {
+        let own = self.observations.iter().filter(move |((owner, _), _)| *owner == queue);
+        own.map(|(_, observation)| observation).filter(move |observation| observation.is_current(now))
     }
 
     pub(super) fn find(&self, queue: QueueKey, id: TaskId) -> Option<(TaskKey, &Task)> {
@@ -185,7 +177,7 @@ impl ModelState {
             let pending = self.tasks_of(key).filter(|(_, other)| Self::is_claimable(other, &route, now));
             RouteFacts {
                 running: self.running(key, &route),
-                has_worker: self.observations_of(key, None, now).any(|worker| worker.report.route == route),
+                has_worker: self.observations_of(key, now).any(|worker| worker.report.route == route),
                 ahead: pending.filter(|(_, other)| rank(other) < rank(task)).count() as u64,
                 route,
             }
@@ -247,7 +239,7 @@ impl ModelState {
                 }
             }
         }
-        for worker in self.observations_of(key, None, now) {
+        for worker in self.observations_of(key, now) {
             figures.add_workers(worker.report.route.as_str(), worker.report.status, 1);
         }
         figures.settings = self.settings(key);
