@@ -370,7 +370,8 @@ pub(crate) fn add_picks(loaded: &mut TransactionRows, picked: Vec<Row>, routes: 
     for row in picked {
         let row = &row;
         let (key, queue, head) = (rows::key(row)?, rows::queue_key(row)?, rows::head(row)?);
-        picks.push((rows::route_number(row)?, Reverse(head.priority), head.lifecycle.pending_seq, queue, key));
+        let route_number: usize = rows::get(row, rows::ROUTE_NUMBER)?;
+        picks.push((route_number, Reverse(head.priority), head.lifecycle.pending_seq, queue, key));
         loaded.add_held(key, queue, head);
         if rows::is_whole(row)? {
             loaded.add_whole(row)?;

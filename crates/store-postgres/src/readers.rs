@@ -286,12 +286,13 @@ struct PooledSession {
 }
 
 impl PooledSession {
-    async fn run<T, F: Future<Output = Read<T>>>(self, lane: Lane, read: &impl Fn(Arc<Session>) -> F) -> Read<T> {
+    async fn run<T, F: Future<Output = Read<T>>>(mut self, lane: Lane, read: &impl Fn(Arc<Session>) -> F) -> Read<T> {
         let Some(session) = &self.session else { return Err(StoreError::Unavailable.into()) };
         let answer = read(Arc::clone(session)).await;
         match &answer {
             Ok(_) | Err(ReadError::Refused(_)) => self.return_to_pool(lane),
-            Err(ReadError::Failed(_)) => self.discard(),
+            // No statement is running, but the state of the connection is unknown.
+            Err(ReadError::Failed(_)) => drop(self.session.take()),
             Err(ReadError::BrokenOff(_)) => drop(self),
         }
         answer
@@ -310,11 +311,6 @@ impl PooledSession {
                 drop(permit);
             })),
         }
-    }
-
-    /// No statement is running, but the state of the connection is unknown.
-    fn discard(mut self) {
-        drop(self.session.take());
     }
 }
 

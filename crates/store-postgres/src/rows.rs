@@ -91,10 +91,10 @@ columns! {
 }
 
 /// The column after the head of a task in `LOAD_IDENTITIES`.
-const LONE_IDENTITY: usize = HEAD.len();
+pub(crate) const LONE_IDENTITY: usize = HEAD.len();
 
 /// The column after a whole task in `PICK_TASKS`.
-const ROUTE_NUMBER: usize = IDENTITY + 1;
+pub(crate) const ROUTE_NUMBER: usize = IDENTITY + 1;
 
 mod observations {
     taskqueue_store::columns! {
@@ -351,11 +351,6 @@ pub(crate) fn identity(row: &Row) -> Read<Identity> {
     get(row, IDENTITY)
 }
 
-/// The identity that a task was created with, of a row without its JSON.
-pub(crate) fn lone_identity(row: &Row) -> Read<Identity> {
-    get(row, LONE_IDENTITY)
-}
-
 /// All run ids of a transferred task.
 pub(crate) fn runs(row: &Row) -> Read<Vec<RunId>> {
     let texts: Vec<&str> = get(row, "runs")?;
@@ -431,11 +426,6 @@ pub(crate) fn found_queue(row: &Row) -> Read<QueueKey> {
 /// The version of the row of a task: the last 32 bits of the number of the transaction that wrote it.
 pub(crate) fn version(row: &Row) -> Read<u32> {
     u32::try_from(get::<i64>(row, "version")?).map_err(|_| Damaged::at("version"))
-}
-
-/// The number of the route that a task was picked for, from 1 on.
-pub(crate) fn route_number(row: &Row) -> Read<usize> {
-    get(row, ROUTE_NUMBER)
 }
 
 /// Whether a picked task came with its heavy part.

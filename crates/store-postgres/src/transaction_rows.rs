@@ -366,7 +366,7 @@ impl TransactionRows {
 
     /// Adds a task that is only read, with its identity.
     pub(crate) fn add_identified(&mut self, row: &Row) -> StoreResult<TaskKey> {
-        let (key, identity) = (rows::key(row)?, rows::lone_identity(row)?);
+        let (key, identity) = (rows::key(row)?, rows::get(row, rows::LONE_IDENTITY)?);
         self.tasks.entry(key).or_insert(Entry::read(row)?).identity = Some(identity);
         Ok(key)
     }

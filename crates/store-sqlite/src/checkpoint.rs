@@ -102,7 +102,7 @@ impl Checkpointer {
         }
         if let Some(_running) = self.running.try_lock() {
             self.rest_requested.store(false, Ordering::Relaxed);
-            run(writer, &self.ownership, CheckpointMode::Passive);
+            run(writer, &self.ownership, PASSIVE);
         }
     }
 }
@@ -116,16 +116,12 @@ impl Drop for Checkpointer {
     }
 }
 
-/// The way in which a checkpoint treats readers of an older state.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum CheckpointMode {
-    /// Leaves to a later one what they need.
-    Passive,
-    /// Waits for them up to the busy timeout.
-    Full,
-    /// Waits as `Full` does, and empties the log.
-    Truncate,
-}
+/// A checkpoint that leaves to a later one what readers of an older state need.
+const PASSIVE: &str = "PRAGMA wal_checkpoint(PASSIVE)";
+/// A checkpoint that waits for readers of an older state up to the busy timeout.
+pub(crate) const FULL: &str = "PRAGMA wal_checkpoint(FULL)";
+/// A checkpoint that waits as [`FULL`] does, and empties the log.
+const TRUNCATE: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
 /// The result of a checkpoint: pages in the log when it began, and how many of them are copied now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,16 +140,10 @@ impl CheckpointResult {
 
 /// Every checkpoint of an opened store. After a failure that leaves open what is on the disk there are no more of them:
 /// SQLite never copies again what it has counted as copied, and a later one would give the log free.
-pub(crate) fn run(connection: &Connection, ownership: &Ownership, mode: CheckpointMode) -> Option<CheckpointResult> {
+pub(crate) fn run(connection: &Connection, ownership: &Ownership, statement: &str) -> Option<CheckpointResult> {
     if ownership.copying_failed() {
         return None;
     }
-    // SQLite takes a word that it does not know for PASSIVE.
-    let statement = match mode {
-        CheckpointMode::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
-        CheckpointMode::Full => "PRAGMA wal_checkpoint(FULL)",
-        CheckpointMode::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",
-    };
     let done = connection.query_row(statement, [], |row| {
         Ok(CheckpointResult { was_busy: row.get::<_, i32>(0)? != 0, pages: row.get(1)?, copied: row.get(2)? })
     });
@@ -174,7 +164,7 @@ fn is_harmless(error: &rusqlite::Error) -> bool {
 
 /// The end of a file in good order: moves the whole log into it, and lets this connection remove the log when it is closed.
 pub(crate) fn empty_log(connection: &Connection, ownership: &Ownership) {
-    let moved = run(connection, ownership, CheckpointMode::Truncate).is_some_and(|copied| !copied.was_busy);
+    let moved = run(connection, ownership, TRUNCATE).is_some_and(|copied| !copied.was_busy);
     let removable = moved && connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).is_ok();
     if !removable {
         tracing::warn!("the log could not be moved into the database; the next start does it");
@@ -185,7 +175,7 @@ pub(crate) fn empty_log(connection: &Connection, ownership: &Ownership) {
 fn copy_most(connection: &Connection, ownership: &Ownership, log_pages: &AtomicI32, figures: &WriterFigures) -> bool {
     let mut before = 0;
     for copies in 1..=MAX_COPIES {
-        let Some(done) = run(connection, ownership, CheckpointMode::Passive).filter(|done| !done.was_busy) else {
+        let Some(done) = run(connection, ownership, PASSIVE).filter(|done| !done.was_busy) else {
             return false;
         };
         // SQLite itself syncs only when it has copied all: otherwise the writer would wait for everything that is not yet on disk.
@@ -265,7 +255,7 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(20), "the failure has no consequence");
             std::thread::yield_now();
         }
-        for mode in [CheckpointMode::Passive, CheckpointMode::Full, CheckpointMode::Truncate] {
+        for mode in [PASSIVE, FULL, TRUNCATE] {
             assert_eq!(run(&writer, &ownership, mode), None);
         }
         drop(checkpointer.pause());
@@ -281,7 +271,7 @@ mod tests {
         checkpointer.rest_requested.store(true, Ordering::Relaxed);
         checkpointer.committed(&writer);
         assert!(ownership.copying_failed());
-        assert_eq!(run(&writer, &ownership, CheckpointMode::Passive), None);
+        assert_eq!(run(&writer, &ownership, PASSIVE), None);
     }
 
     #[test]

@@ -110,7 +110,10 @@ impl OldestPending {
         queues: &mut [(QueueKey, QueueFigures)],
         now: Timestamp,
     ) -> Read<()> {
-        let asked = queues.iter().flat_map(|(key, figures)| pending_routes(*key, figures));
+        let asked = queues.iter().flat_map(|(key, figures)| {
+            let pending = figures.routes().filter(|(_, figures)| figures.pending > 0);
+            pending.map(move |(route, _)| (*key, route.into()))
+        });
         let asked: Vec<QueueRoute> = asked.take(MOST_ROUTES).collect();
         if asked.is_empty() {
             return Ok(());
@@ -141,7 +144,11 @@ impl OldestPending {
         let at_its_place = lifecycle.filter(|found| found.status == Status::Pending && found.pending_seq == seq);
         let since = at_its_place.as_ref().map(pending_since);
         if let Some(since) = since {
-            self.known(updates).remember(placed, since);
+            let mut known = self.known(updates);
+            if known.times.len() >= MOST_TIMES {
+                known.times.clear();
+            }
+            known.times.insert(placed, since);
         }
         Ok(since)
     }
@@ -154,20 +161,6 @@ impl OldestPending {
         }
         known
     }
-}
-
-impl KnownTimes {
-    fn remember(&mut self, placed: PlacedTask, since: Timestamp) {
-        if self.times.len() >= MOST_TIMES {
-            self.times.clear();
-        }
-        self.times.insert(placed, since);
-    }
-}
-
-fn pending_routes(key: QueueKey, figures: &QueueFigures) -> impl Iterator<Item = QueueRoute> {
-    let pending = figures.routes().filter(|(_, figures)| figures.pending > 0);
-    pending.map(move |(route, _)| (key, route.into()))
 }
 
 /// The oldest task of each of these routes, if it is known.

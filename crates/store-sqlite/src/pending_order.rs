@@ -119,7 +119,10 @@ impl PendingOrder {
 
     /// The first task of a route.
     pub(crate) fn first(&self, route: &str) -> Option<TaskKey> {
-        self.routes.get(route).and_then(RouteTasks::first)
+        match self.routes.get(route)? {
+            RouteTasks::One(_, task) => Some(*task),
+            RouteTasks::Many(tasks) => tasks.first_key_value().map(|(_, task)| *task),
+        }
     }
 
     /// The task of a route that has been pending longest, whatever its priority. Adds to `steps` how many places were looked at.
@@ -145,7 +148,11 @@ impl PendingOrder {
 
     /// Returns how many tasks of a route come before a rank, counted up to `most`.
     pub(crate) fn ahead(&self, route: &str, rank: Rank, most: usize) -> usize {
-        self.routes.get(route).map_or(0, |tasks| tasks.ahead(rank, most))
+        match self.routes.get(route) {
+            None => 0,
+            Some(RouteTasks::One(own, _)) => usize::from(*own < rank).min(most),
+            Some(RouteTasks::Many(tasks)) => tasks.range(..rank).take(most).count(),
+        }
     }
 
     /// Returns how many tasks a route has.
@@ -186,13 +193,6 @@ impl RouteTasks {
         }
     }
 
-    fn first(&self) -> Option<TaskKey> {
-        match self {
-            Self::One(_, task) => Some(*task),
-            Self::Many(tasks) => tasks.first_key_value().map(|(_, task)| *task),
-        }
-    }
-
     /// Skips from priority to priority: the first task of each is its oldest.
     fn oldest(&self, steps: &mut usize) -> Option<PlacedTask> {
         let placed = |((_, seq), task): (&Rank, &TaskKey)| (*seq, *task);
@@ -203,13 +203,6 @@ impl RouteTasks {
                 let firsts = successors(tasks.first_key_value(), next).take(MOST_PRIORITIES);
                 firsts.inspect(|_| *steps += 1).map(placed).min()
             }
-        }
-    }
-
-    fn ahead(&self, rank: Rank, most: usize) -> usize {
-        match self {
-            Self::One(own, _) => usize::from(*own < rank).min(most),
-            Self::Many(tasks) => tasks.range(..rank).take(most).count(),
         }
     }
 

@@ -16,7 +16,8 @@ const MAX_HINTS: usize = 2_048;
 pub struct Claimable {
     pub hints: Vec<Hint>,
     pub ended_runs: Vec<FinishedRun>,
-    /// Runs whose output has grown.
+    /// Runs whose output has grown. A poll would not find these, so they are collected in any case. There are no more than commands
+    /// in a transaction.
     pub printed_runs: Vec<RunId>,
     pub deleted_queues: Vec<QueueName>,
     /// True if the pending tasks of all routes with waiters must be counted, and all watched runs must be looked up.
@@ -76,11 +77,6 @@ impl Claimable {
         if self.has_room() {
             self.ended_runs.push(run);
         }
-    }
-
-    /// A poll would not find these, so they are collected in any case. There are no more than commands in a transaction.
-    pub(crate) fn printed(&mut self, run_id: RunId) {
-        self.printed_runs.push(run_id);
     }
 
     /// Returns whether one more is collected. If there are too many, none is.
@@ -152,10 +148,10 @@ mod tests {
     fn runs_that_end_or_print_are_collected_when_disabled_too() {
         let mut claimable = Claimable::new(false);
         claimable.run_ended(FinishedRun { run_id: run_id(1), end: RunEnd::Cancel });
-        claimable.printed(run_id(2));
+        claimable.printed_runs.push(run_id(2));
         assert_eq!((claimable.ended_runs[0].run_id, &claimable.printed_runs[..]), (run_id(1), &[run_id(2)][..]));
         claimable.poll_all = true;
-        claimable.printed(run_id(3));
+        claimable.printed_runs.push(run_id(3));
         assert!(claimable.poll_all);
         assert_eq!(claimable.printed_runs, [2, 3].map(run_id), "a poll does not find them");
     }

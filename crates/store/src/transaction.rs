@@ -120,13 +120,6 @@ pub enum Needed<'a> {
     Requeues(&'a mut dyn Iterator<Item = &'a TaskHead>),
 }
 
-impl Needed<'_> {
-    /// How many tasks are needed, where that is a number.
-    fn most(&self) -> usize {
-        if let Self::Pending(_, most) = self { *most } else { 0 }
-    }
-}
-
 /// Rows that nobody needs any more.
 #[derive(Clone, Copy, Debug)]
 pub enum Over {
@@ -160,7 +153,7 @@ pub trait Transaction {
     /// Called before what a command needs next is loaded one by one: a backend may load or hold it together. Returns how many tasks
     /// there are at most of [`Needed::Pending`], for which it is called; for others the number means nothing.
     fn prepare(&mut self, _queue: QueueKey, needed: Needed<'_>) -> Loaded<usize> {
-        Ok(needed.most())
+        Ok(if let Needed::Pending(_, most) = needed { most } else { 0 })
     }
     /// A task that exists.
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task>;

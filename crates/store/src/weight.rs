@@ -4,7 +4,6 @@
 
 use taskqueue_core::definition::Routes;
 use taskqueue_core::json::JsonObject;
-use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::task::{Status, Task};
 use taskqueue_core::update::Update;
@@ -57,12 +56,9 @@ pub(crate) fn of_run_action(action: &RunAction) -> usize {
     1 + of_bytes(action.bytes())
 }
 
+/// The weight of a report of progress.
 pub(crate) fn of_progress(progress: &JsonObject) -> usize {
     1 + of_bytes(progress.as_str().len())
-}
-
-pub(crate) fn of_report(report: &RunReport) -> usize {
-    1 + of_bytes(report.bytes())
 }
 
 /// The work of a transaction so far that was not known before it began: of which tasks its commands change, only they know how

@@ -117,7 +117,7 @@ impl WriteRequest {
             Self::Heartbeat(heartbeat) => heartbeat.command.progress.as_ref().map_or(1, weight::of_progress),
             Self::ReportProgress(report) => weight::of_progress(&report.command.progress),
             Self::AddOutput(output) => 1 + weight::of_bytes(output.command.text.len()),
-            Self::ReportRun(report) => weight::of_report(&report.command.report),
+            Self::ReportRun(report) => 1 + weight::of_bytes(report.command.report.bytes()),
             Self::ReportRuns(reports) => {
                 reports.command.reports.iter().map(|report| weight::of_run_action(&report.action)).sum()
             }

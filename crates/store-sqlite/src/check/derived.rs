@@ -198,8 +198,9 @@ struct KnownHistory {
 /// that a start reads, every used run id is found, and the segments of run ids are as they were written.
 pub(super) fn check_history(checked: &mut Checked<'_, '_>) -> Result<()> {
     let connection = checked.connection;
-    let runs = match load_runs(connection) {
-        Ok(runs) => Some(runs),
+    let mut runs = UsedRuns::new(HistoryOptions::default().filter_bytes, None);
+    let runs = match runs.reload(connection) {
+        Ok(()) => Some(runs),
         Err(error) if is_unreadable(&error) => {
             checked.findings.add(Rule::RunIds, "the list of used run ids cannot be read");
             None
@@ -217,12 +218,6 @@ pub(super) fn check_history(checked: &mut Checked<'_, '_>) -> Result<()> {
         Ok(checked.watch.row(Step::Derived, done, checked.tasks))
     })?;
     check_deleted_runs(checked, &known)
-}
-
-fn load_runs(connection: &Connection) -> Result<UsedRuns> {
-    let mut runs = UsedRuns::new(HistoryOptions::default().filter_bytes, None);
-    runs.reload(connection)?;
-    Ok(runs)
 }
 
 fn check_known(checked: &mut Checked<'_, '_>, known: &mut KnownHistory, row: &Row<'_>) -> Result<()> {

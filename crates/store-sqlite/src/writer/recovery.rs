@@ -9,10 +9,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
-
 use super::Writer;
-use crate::checkpoint::{self, CheckpointMode, CheckpointResult};
+use crate::checkpoint::{self, CheckpointResult};
 use crate::open;
 use crate::ownership::{DatabaseFile, Ownership, path_of};
 use crate::queries::failed;
@@ -65,7 +63,9 @@ impl Writer {
         if self.lost.is_none_or(|(was, whole)| was != lost || !whole && try_again) {
             self.fail();
             let paused = self.checkpointer.pause();
-            let found = (lost, copy_log(&self.connection, &self.shared.ownership));
+            // Waits for readers of an older state up to the busy timeout.
+            let copied = checkpoint::run(&self.connection, &self.shared.ownership, checkpoint::FULL);
+            let found = (lost, copied.is_some_and(CheckpointResult::is_whole));
             drop(paused);
             if self.lost != Some(found) {
                 log_loss(&self.shared.ownership, found);
@@ -87,10 +87,7 @@ impl Writer {
     /// Returns whether writes can be taken: the log can be trusted, the paths lead to our files, and after a failure the file was
     /// opened again.
     pub(super) fn ready(&mut self) -> bool {
-        if !self.keeps_log() {
-            return false;
-        }
-        if !self.holds_files() || self.lost.is_some() {
+        if !self.keeps_log() || !self.holds_files() || self.lost.is_some() {
             return false;
         }
         if self.failed_at.is_some_and(|at| at.elapsed() >= REOPEN_PAUSE) {
@@ -130,12 +127,6 @@ impl Writer {
             Err(error) => drop(failed("opening the database again", &error)),
         }
     }
-}
-
-/// Copies the log into the database file and syncs it; returns whether all of it was copied. Waits for readers of an older
-/// state up to the busy timeout.
-fn copy_log(connection: &Connection, ownership: &Ownership) -> bool {
-    checkpoint::run(connection, ownership, CheckpointMode::Full).is_some_and(CheckpointResult::is_whole)
 }
 
 /// Logs what was found and what to do. `complete`: the database file holds everything.

@@ -90,10 +90,6 @@ impl<S> Planned<S> {
     pub fn new(plan: Plan, snapshot: S) -> Self {
         Self { plan, snapshot, outdated: None, _permit: None }
     }
-
-    fn replace(&mut self, later: Self) {
-        (self.plan, self.snapshot) = (later.plan, later.snapshot);
-    }
 }
 
 /// A plan that is passed between caller, readers and writer; only one of them uses it at a time.
@@ -127,7 +123,8 @@ pub trait BulkSteps: Sync {
         limit: &Limit,
     ) -> StoreResult<()> {
         let later = self.plan(bulk, limit).await?;
-        plan.lock().replace(later);
+        let mut plan = plan.lock();
+        (plan.plan, plan.snapshot) = (later.plan, later.snapshot);
         Ok(())
     }
 
@@ -156,12 +153,12 @@ impl BulkUpdates {
         let limit = Limit::new(&caller);
         let permit = permit(&self.permits).await?;
         let planned_first = store.plan(bulk, &limit).await?;
-        let plan = Arc::new(Mutex::new(Planned { _permit: Some(permit), ..planned_first }));
         // Checked only for the first plan, which was made in one snapshot. A plan that was updated later is a mix of
         // several moments until the write has decided the remaining tasks.
-        if let Some(matched) = changes_nothing(&plan) {
-            return Ok(Updated { matched, updated: 0 });
+        if planned_first.plan.changes().next().is_none() {
+            return Ok(Updated { matched: planned_first.plan.matched(), updated: 0 });
         }
+        let plan = Arc::new(Mutex::new(Planned { _permit: Some(permit), ..planned_first }));
         loop {
             gate.pass().await;
             let write = PlannedWrite { plan: Arc::clone(&plan), limit: limit.of_write(), gate: gate.clone() };
@@ -174,11 +171,6 @@ impl BulkUpdates {
             }
         }
     }
-}
-
-fn changes_nothing<S>(shared: &SharedPlan<S>) -> Option<u64> {
-    let planned = shared.lock();
-    planned.plan.changes().next().is_none().then(|| planned.plan.matched())
 }
 
 type Passing = Pin<Box<dyn Future<Output = ()> + Send>>;

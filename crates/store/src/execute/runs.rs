@@ -113,7 +113,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         let new = NewOutput { run_id: command.run_id, offset: command.offset, text: &command.text };
         if let Some(change) = output::add(&head, kept.as_ref(), new, command.most_bytes)? {
             self.tx.save_output(queue.key, key, &change)?;
-            self.after_commit.claimable.printed(command.run_id);
+            self.after_commit.claimable.printed_runs.push(command.run_id);
         }
         Ok(())
     }

@@ -23,14 +23,14 @@ const READ_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// The long reads of a store. `R` is the state of a thread: its connection.
 pub struct LongReads<R: 'static> {
-    threads: ThreadPool<R>,
+    threads: Arc<ThreadPool<R>>,
     scheduler: Arc<ReadScheduler>,
     permits: Arc<Semaphore>,
     after_answer: fn(&mut R),
 }
 
 impl<R: 'static> LongReads<R> {
-    /// Runs at most `max_reads` at a time, each on a thread whose state `make` creates; `max_idle` threads stay when idle.
+    /// Runs at most `max_reads` at a time, each on a thread whose state `make` creates there; `max_idle` threads stay when idle.
     /// `after_answer` is called after the answer of a read was sent.
     pub fn new(
         max_reads: usize,
@@ -38,7 +38,9 @@ impl<R: 'static> LongReads<R> {
         make: impl Fn() -> R + Send + Sync + 'static,
         after_answer: fn(&mut R),
     ) -> Self {
-        let threads = ThreadPool::new("long-reader", max_idle, make);
+        let state = PoolState { threads: 0, idle: Vec::new(), last_id: 0, closed: false };
+        let (make, state) = (Box::new(make), Mutex::new(state));
+        let threads = Arc::new(ThreadPool { max_idle, make, state, ended: Condvar::new() });
         let permits = Arc::new(Semaphore::new(max_reads));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self { threads, scheduler: ReadScheduler::new(cores), permits, after_answer }
@@ -107,12 +109,7 @@ type WorkItem<R> = (Work<R>, OwnedSemaphorePermit);
 type Next<R> = Option<WorkItem<R>>;
 
 /// The permits limit the number of threads.
-struct ThreadPool<R: 'static> {
-    inner: Arc<PoolInner<R>>,
-}
-
-struct PoolInner<R> {
-    name: &'static str,
+struct ThreadPool<R> {
     max_idle: usize,
     make: Box<dyn Fn() -> R + Send + Sync>,
     state: Mutex<PoolState<R>>,
@@ -128,16 +125,9 @@ struct PoolState<R> {
 }
 
 impl<R: 'static> ThreadPool<R> {
-    /// `make` creates the state of a new thread, on that thread.
-    fn new(name: &'static str, max_idle: usize, make: impl Fn() -> R + Send + Sync + 'static) -> Self {
-        let state = PoolState { threads: 0, idle: Vec::new(), last_id: 0, closed: false };
-        let (make, state) = (Box::new(make), Mutex::new(state));
-        Self { inner: Arc::new(PoolInner { name, max_idle, make, state, ended: Condvar::new() }) }
-    }
-
     /// Runs work on an idle thread, or on a new one.
-    fn run(&self, work: Work<R>, permit: OwnedSemaphorePermit) -> StoreResult<()> {
-        let mut state = self.inner.state.lock();
+    fn run(self: &Arc<Self>, work: Work<R>, permit: OwnedSemaphorePermit) -> StoreResult<()> {
+        let mut state = self.state.lock();
         if state.closed {
             return Err(StoreError::Unavailable);
         }
@@ -145,9 +135,8 @@ impl<R: 'static> ThreadPool<R> {
             // It is running: a thread removes itself from the list before it ends.
             return thread.send(Some((work, permit))).map_err(|_| StoreError::Unavailable);
         }
-        let inner = Arc::clone(&self.inner);
-        let builder = std::thread::Builder::new().name(self.inner.name.into());
-        match builder.spawn(move || inner.run_thread((work, permit))) {
+        let (pool, builder) = (Arc::clone(self), std::thread::Builder::new().name("long-reader".into()));
+        match builder.spawn(move || pool.run_thread((work, permit))) {
             Ok(_) => {
                 state.threads += 1;
                 Ok(())
@@ -159,7 +148,7 @@ impl<R: 'static> ThreadPool<R> {
 
     /// Refuses new work. Idle threads end at once, the others after their work.
     fn stop(&self) {
-        let mut state = self.inner.state.lock();
+        let mut state = self.state.lock();
         state.closed = true;
         for (_, thread) in state.idle.drain(..) {
             let _ = thread.send(None);
@@ -168,20 +157,12 @@ impl<R: 'static> ThreadPool<R> {
 
     /// Waits until every thread has ended, after `stop`.
     fn join(&self) {
-        let mut state = self.inner.state.lock();
+        let mut state = self.state.lock();
         while state.threads > 0 {
-            self.inner.ended.wait(&mut state);
+            self.ended.wait(&mut state);
         }
     }
-}
 
-impl<R: 'static> Drop for ThreadPool<R> {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-impl<R> PoolInner<R> {
     fn run_thread(&self, first: WorkItem<R>) {
         let mut own = (self.make)();
         let (sender, receiver) = channel();

@@ -164,7 +164,7 @@ async fn output_wakes_those_who_read_it_and_an_end_wakes_all() {
     );
     let woken = || [&heartbeat, &output, &other].map(Watcher::take_wake_up);
     let mut printed = Claimable::new(false);
-    printed.printed(run_id(1));
+    printed.printed_runs.push(run_id(1));
     waiters.wake(&printed);
     assert_eq!(woken(), [false, true, false]);
     waiters.output_added(run_id(2));
