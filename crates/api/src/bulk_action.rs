@@ -30,7 +30,6 @@ request_body! {
     #[schema(value_type = String, min_length = 1, max_length = 8192, example = "status == \"failed\"")]
     filter: Arc<str> = filter,
     /// How many tasks must match; with any other number nothing changes.
-    #[schema(value_type = Option<i64>, minimum = 0)]
     expect: Option<u64> = optional(field::or_absent(field::count)),
     /// Whether to count only. False, null and absent are the same.
     #[schema(value_type = Option<bool>, default = false)]
@@ -45,11 +44,9 @@ wire_object! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
     pub struct Acted, "bulk action" {
         /// Matching tasks that the action applies to, at its beginning.
-        #[schema(minimum = 0)]
         pub matched: u64,
         /// Those that were changed: none by a dry run, and fewer than matched if others were faster or the time was over. Then
         /// repeat the request.
-        #[schema(minimum = 0)]
         pub changed: u64,
     }
 }

@@ -44,7 +44,6 @@ wire_object! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
     pub struct Count, "count" {
         /// How many.
-        #[schema(minimum = 0)]
         pub count: u64,
     }
 }
@@ -56,7 +55,6 @@ pub struct GroupedCount {
     #[schema(min_items = 1, max_items = 2)]
     pub group_by: Vec<String>,
     /// Everything selected, each counted once.
-    #[schema(minimum = 0)]
     pub count: u64,
     /// The groups, sorted by their values; only nonzero ones.
     pub items: Vec<Group>,
@@ -130,10 +128,8 @@ wire_object! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, ToSchema)]
     pub struct Updated, "bulk update" {
         /// Matching tasks that are not running.
-        #[schema(minimum = 0)]
         pub matched: u64,
         /// Those whose values changed.
-        #[schema(minimum = 0)]
         pub updated: u64,
     }
 }

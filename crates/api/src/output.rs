@@ -20,7 +20,6 @@ request_body! {
     #[schema(value_type = schema::RunId)]
     run_id: RunId = required(field::run_id),
     /// The number of bytes that the run has printed before it.
-    #[schema(minimum = 0)]
     offset: u64 = required(field::count),
     /// At most 65,536 bytes.
     #[schema(value_type = String)]
@@ -42,10 +41,8 @@ pub struct Output {
     /// The attempt of the run.
     pub attempt: i64,
     /// The offset of the first byte of `text`.
-    #[schema(minimum = 0)]
     pub start: u64,
     /// The offset behind the last byte of `text`.
-    #[schema(minimum = 0)]
     pub end: u64,
     /// The text up to the end, a gap or the size of an answer; empty if there is nothing behind the offset.
     pub text: String,

@@ -11,7 +11,6 @@ use crate::schema::{QueueName, TaskId, TaskStatus, Timestamp, WorkerId};
 #[into_params(parameter_in = Path)]
 pub struct QueuePath {
     /// The name of the queue.
-    #[param(value_type = QueueName)]
     pub queue: QueueName,
 }
 
@@ -77,10 +76,8 @@ pub struct StatsQuery {
 #[into_params(parameter_in = Path)]
 pub struct TaskPath {
     /// The name of the queue.
-    #[param(value_type = QueueName)]
     pub queue: QueueName,
     /// The id of the task.
-    #[param(value_type = TaskId)]
     pub task_id: TaskId,
 }
 
@@ -89,10 +86,8 @@ pub struct TaskPath {
 #[into_params(parameter_in = Path)]
 pub struct WorkerPath {
     /// The name of the queue.
-    #[param(value_type = QueueName)]
     pub queue: QueueName,
     /// The id of the worker.
-    #[param(value_type = WorkerId)]
     pub id: WorkerId,
 }
 

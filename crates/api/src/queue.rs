@@ -82,7 +82,6 @@ pub struct SettingsPatchSchema {
     /// Whether new claims find nothing.
     pub paused: Option<bool>,
     /// How many tasks of the queue may be running.
-    #[schema(value_type = Option<i64>, minimum = 0)]
     pub max_running: Option<u64>,
     /// New limits by route; null removes one. At most 256 routes may have a limit. Null instead of the object removes all.
     #[schema(example = json!({"gpu": 8, "cpu": null}))]
@@ -97,13 +96,10 @@ pub struct SettingsPatchSchema {
 #[serde(deny_unknown_fields)]
 pub struct RetentionPatchSchema {
     /// Tasks that have succeeded.
-    #[schema(value_type = Option<i64>, minimum = 0)]
     pub succeeded_seconds: Option<u64>,
     /// Tasks that have failed.
-    #[schema(value_type = Option<i64>, minimum = 0)]
     pub failed_seconds: Option<u64>,
     /// Tasks that were cancelled.
-    #[schema(value_type = Option<i64>, minimum = 0)]
     pub cancelled_seconds: Option<u64>,
 }
 

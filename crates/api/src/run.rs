@@ -4,19 +4,18 @@
 use std::borrow::BorrowMut;
 use std::time::Duration;
 
-use taskqueue_core::ids::{Route, RunId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::limits::CLAIM_WORKER_BYTES;
 use taskqueue_core::task::{self, Failure};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Route, RunId, Timestamp};
 use utoipa::ToSchema;
 
 use crate::ErrorCode;
 use crate::body::{Body, BodyErrors, Location, Members, field, request_body};
 use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_object};
 use crate::schema;
-use crate::task::Task;
+use crate::task::{Task, TaskSchema};
 
 request_body! {
     /// A claim.
@@ -148,6 +147,7 @@ pub fn write_report<B: BorrowMut<Vec<u8>>>(
 #[schema(as = Claimed)]
 pub struct Claim {
     /// The task, now running.
+    #[schema(value_type = TaskSchema)]
     pub task: Task,
     /// The token that the claimant chose.
     #[schema(value_type = schema::RunId)]

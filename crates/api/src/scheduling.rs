@@ -97,7 +97,7 @@ mod tests {
     use crate::body::{Body, decode};
     use crate::bulk_action::BulkActionRequest;
     use crate::run::{FailRequest, UnclaimRequest};
-    use crate::task::{BulkUpdateRequest, CreateTaskRequest, Creation, Task, UpdateTaskRequest};
+    use crate::task::{BulkUpdateRequest, CreateTaskRequest, Creation, Task, TaskSchema, UpdateTaskRequest};
     use crate::tests::{check, is_body, new_task, read as read_task, reads_back, run_id, text, written};
 
     fn id(n: usize) -> TaskId {
@@ -285,7 +285,7 @@ mod tests {
             r#""retry_delay":{"factor":3,"max_seconds":60,"seconds":0.5},"timeout_seconds":31536000,"archived":true}"#
         );
         assert!(json.ends_with(expected), "{json}");
-        check::<Task>(&json);
+        check::<TaskSchema>(&json);
         let task = read_task(&json).unwrap();
         assert_eq!((&task.scheduling, task.archived), (&used_task().definition.scheduling, true));
         assert_eq!(text(|out| Task::write(out, &task.view())), json, "the client writes the same");

@@ -1,20 +1,14 @@
 //! Tasks: the resource, who ran it last, and the page. A field of a task is one entry in the table of each shape that has it; the bodies of
 //! creation and update are in `task_body.rs`.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::filter::{LastErrorFields, LastRunFields};
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value, string_len, write_string};
-use taskqueue_core::scheduling::{OnDependencyFailure, RetryDelay, Scheduling};
-use taskqueue_core::task::{self, Failure, LastError, Status};
-use taskqueue_core::task_view::TaskView;
-use taskqueue_core::time::Timestamp;
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::Schema;
-use utoipa::{PartialSchema, ToSchema};
+use taskqueue_core::scheduling::{OnDependencyFailure, RetryDelay};
+use taskqueue_core::task::{self, Failure, LastError};
+use taskqueue_core::{Definition, QueueName, Route, Routes, RunId, Scheduling, Status, TaskId, TaskView, Timestamp};
+use utoipa::ToSchema;
 
 use crate::object_reader::{ObjectReader, Unreadable, WireValue};
 use crate::scheduling::{self, RetryDelaySchema};
@@ -50,11 +44,10 @@ macro_rules! task_resource {
         /// A task.
         #[derive(ToSchema)]
         #[schema(as = Task)]
-        #[expect(dead_code, reason = "only described")]
-        struct TaskSchema {
-            $( $(#[$attribute])* $field: $kind, )*
-            $( $(#[$optional_attribute])* $optional: Option<$optional_kind>, )*
-            $( $(#[$described_attribute])* $described: Option<$described_kind>, )*
+        pub struct TaskSchema {
+            $( $(#[$attribute])* pub $field: $kind, )*
+            $( $(#[$optional_attribute])* pub $optional: Option<$optional_kind>, )*
+            $( $(#[$described_attribute])* pub $described: Option<$described_kind>, )*
         }
 
         impl Task {
@@ -197,22 +190,6 @@ task_resource! {
     }
 }
 
-impl PartialSchema for Task {
-    fn schema() -> RefOr<Schema> {
-        TaskSchema::schema()
-    }
-}
-
-impl ToSchema for Task {
-    fn name() -> Cow<'static, str> {
-        TaskSchema::name()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        TaskSchema::schemas(schemas);
-    }
-}
-
 impl Task {
     /// What creation and updates set of it, except its time.
     pub fn definition(&self) -> Definition {
@@ -301,7 +278,7 @@ impl WireValue for LastError {
 #[derive(ToSchema)]
 pub struct TaskPage {
     /// The tasks, in the order asked for.
-    pub items: Vec<Task>,
+    pub items: Vec<TaskSchema>,
     /// The cursor of the next page; null exactly when no further task exists.
     #[schema(required = true)]
     pub next_cursor: Option<String>,

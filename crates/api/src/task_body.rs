@@ -3,15 +3,13 @@
 use std::borrow::BorrowMut;
 use std::sync::Arc;
 
-use taskqueue_core::definition::{Definition, Routes};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Value};
-use taskqueue_core::limits::{MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT, TASK_ROUTES};
-use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay, Scheduling};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Update;
+use taskqueue_core::limits::{MAX_ATTEMPTS_DEFAULT, PRIORITY_DEFAULT, ROUTE_DEFAULT};
+use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay};
+use taskqueue_core::{Definition, Routes, Scheduling, Timestamp, Update};
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{Array, Object};
-use utoipa::openapi::{ArrayBuilder, KnownFormat, ObjectBuilder, Ref, SchemaFormat, Type};
+use utoipa::openapi::schema::Object;
+use utoipa::openapi::{ObjectBuilder, Type};
 
 use crate::body::{Body, BodyErrors, Location, Members, field, request_body};
 use crate::object_reader::WireValue;
@@ -67,11 +65,22 @@ task_body! {
     args: JsonObject = field::object,
     #[schema(schema_with = empty_metadata)]
     metadata: JsonObject = field::object,
-    #[schema(schema_with = priority_with_default)]
+    /// Higher is claimed first.
+    #[schema(
+        nullable = false, default = json!(PRIORITY_DEFAULT),
+        minimum = -9_223_372_036_854_775_808i64, maximum = 9_223_372_036_854_775_807i64
+    )]
     priority: i64 = field::integer,
-    #[schema(schema_with = max_attempts_with_default)]
+    /// The attempt budget.
+    #[schema(
+        nullable = false, default = json!(MAX_ATTEMPTS_DEFAULT), minimum = 1, maximum = 9_223_372_036_854_775_807i64
+    )]
     max_attempts: i64 = field::max_attempts,
-    #[schema(schema_with = routes_with_default)]
+    /// Who may claim it: distinct.
+    #[schema(
+        value_type = Option<BTreeSet<schema::Route>>, nullable = false, default = json!([ROUTE_DEFAULT]),
+        min_items = 1, max_items = 256
+    )]
     routes: Routes = field::routes,
     /// It can be claimed from then on.
     #[schema(value_type = Option<schema::Timestamp>)]
@@ -82,7 +91,8 @@ task_body! {
     /// How long a run of it may be active, in seconds.
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 31_536_000)]
     timeout_seconds: Option<i64> = field::or_null(scheduling::timeout_seconds),
-    #[schema(schema_with = dependencies)]
+    /// Tasks of the queue that must have succeeded first: at most 1,000 different ones.
+    #[schema(value_type = Option<Vec<schema::TaskId>>, nullable = false)]
     dependencies: Dependencies = scheduling::dependencies,
     /// What becomes of it when one of these cannot succeed any more.
     #[schema(value_type = Option<schema::OnDependencyFailure>)]
@@ -152,11 +162,14 @@ task_body! {
     /// What the client keeps with the task.
     #[schema(value_type = Option<Object>, nullable = false)]
     metadata: JsonObject = field::object,
-    #[schema(schema_with = priority)]
+    /// Higher is claimed first.
+    #[schema(nullable = false, minimum = -9_223_372_036_854_775_808i64, maximum = 9_223_372_036_854_775_807i64)]
     priority: i64 = field::integer,
-    #[schema(schema_with = max_attempts)]
+    /// The attempt budget; a pending task must keep a remaining attempt.
+    #[schema(nullable = false, minimum = 1, maximum = 9_223_372_036_854_775_807i64)]
     max_attempts: i64 = field::max_attempts,
-    #[schema(schema_with = routes)]
+    /// Who may claim it: distinct.
+    #[schema(value_type = Option<BTreeSet<schema::Route>>, nullable = false, min_items = 1, max_items = 256)]
     routes: Routes = field::routes,
     /// The result of the task.
     #[schema(value_type = Option<Object>, nullable = false)]
@@ -177,7 +190,8 @@ task_body! {
     /// How long a run of it may be active, in seconds; null for any time.
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 31_536_000)]
     timeout_seconds: Option<i64> = field::or_null(scheduling::timeout_seconds),
-    #[schema(schema_with = dependencies)]
+    /// Tasks of the queue that must have succeeded first: at most 1,000 different ones.
+    #[schema(value_type = Option<Vec<schema::TaskId>>, nullable = false)]
     dependencies: Dependencies = scheduling::dependencies,
     /// What becomes of it when one of these cannot succeed any more. Null and absent are the same.
     #[schema(value_type = Option<schema::OnDependencyFailure>)]
@@ -214,6 +228,8 @@ request_body! {
 
 // The derive does not take over the comment of a field that has its own schema, so these describe themselves.
 
+// An object with attributes has no default.
+
 fn empty_args() -> Object {
     empty_object("What the worker gets.")
 }
@@ -227,56 +243,6 @@ fn empty_object(description: &str) -> Object {
         .schema_type(Type::Object)
         .default(Some(serde_json::json!({})))
         .description(Some(description))
-        .build()
-}
-
-fn priority() -> Object {
-    integer(i64::MIN, None, "Higher is claimed first.")
-}
-
-fn priority_with_default() -> Object {
-    integer(i64::MIN, Some(PRIORITY_DEFAULT), "Higher is claimed first.")
-}
-
-fn max_attempts() -> Object {
-    integer(1, None, "The attempt budget; a pending task must keep a remaining attempt.")
-}
-
-fn max_attempts_with_default() -> Object {
-    integer(1, Some(MAX_ATTEMPTS_DEFAULT), "The attempt budget.")
-}
-
-fn integer(minimum: i64, default: Option<i64>, description: &str) -> Object {
-    ObjectBuilder::new()
-        .schema_type(Type::Integer)
-        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
-        .minimum(Some(minimum))
-        .maximum(Some(i64::MAX))
-        .default(default.map(Into::into))
-        .description(Some(description))
-        .build()
-}
-
-fn routes() -> Array {
-    ArrayBuilder::new()
-        .items(Ref::from_schema_name("Route"))
-        .min_items(Some(1))
-        .max_items(Some(TASK_ROUTES))
-        .unique_items(true)
-        .description(Some("Who may claim it: distinct."))
-        .build()
-}
-
-fn routes_with_default() -> Array {
-    let mut routes = routes();
-    routes.default = Some(serde_json::json!([ROUTE_DEFAULT]));
-    routes
-}
-
-fn dependencies() -> Array {
-    ArrayBuilder::new()
-        .items(Ref::from_schema_name("TaskId"))
-        .description(Some("Tasks of the queue that must have succeeded first: at most 1,000 different ones."))
         .build()
 }
 

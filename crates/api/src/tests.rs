@@ -29,7 +29,9 @@ use crate::lists::{Count, CountAnswer, GroupedCount, Page, Updated, read_groups,
 use crate::object_reader::Unreadable;
 use crate::queue::Queue;
 use crate::run::{Claim, ClaimRequest, CompleteRequest, FailRequest, FailureSchema, Lease, UnclaimRequest};
-use crate::task::{BulkUpdateRequest, CreateTaskRequest, Creation, LastErrorSchema, Task, TaskPage, UpdateTaskRequest};
+use crate::task::{
+    BulkUpdateRequest, CreateTaskRequest, Creation, LastErrorSchema, Task, TaskPage, TaskSchema, UpdateTaskRequest,
+};
 use crate::worker::{ObservationPage, ObservationSchema, WorkerReport, read_observation, write_observation};
 use crate::{ErrorCode, schema};
 
@@ -179,7 +181,7 @@ fn how_far_a_run_is_stands_behind_who_runs_it_in_three_fields_or_none() {
         r#""progress_updated_at":"1970-01-01T00:00:00.000003Z","progress_attempt":2}"#
     );
     assert!(json.ends_with(expected), "{json}");
-    check::<Task>(&json);
+    check::<TaskSchema>(&json);
     let read = read(&json).unwrap();
     assert_eq!((read.progress_updated_at, read.progress_attempt), (Some(at), Some(2)));
     assert_eq!(text(|out| Task::write(out, &read.view())), json, "the client writes the same");
@@ -275,7 +277,7 @@ fn check_value(schema: &serde_json::Value, components: &Components, value: &serd
 fn components<S: ToSchema>() -> Components {
     let mut referred = Vec::new();
     S::schemas(&mut referred);
-    Task::schemas(&mut referred);
+    TaskSchema::schemas(&mut referred);
     referred.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap())).collect()
 }
 
@@ -297,7 +299,7 @@ fn a_value_of_another_type_is_not_what_a_schema_describes() {
         let json = written(&new_task());
         assert!(json.contains(right), "{right}");
         let value = serde_json::from_str(&json.replace(right, wrong)).unwrap();
-        assert!(check_value(&schema_of::<Task>(), &components::<Task>(), &value).is_err(), "{wrong}");
+        assert!(check_value(&schema_of::<TaskSchema>(), &components::<TaskSchema>(), &value).is_err(), "{wrong}");
     }
 }
 
@@ -310,7 +312,7 @@ fn every_answer_is_what_its_schema_describes_and_reads_back_as_itself() {
     let [running, ended] = claimed_tasks();
     for one in [new_task(), used_task(), running, ended] {
         let written = written(&one);
-        check::<Task>(&written);
+        check::<TaskSchema>(&written);
         let task = read(&written).unwrap();
         let claim = text(|out| Claim::write(out, &one, run_id(), at));
         check::<Claim>(&claim);
@@ -516,7 +518,7 @@ fn the_schemas_of_batches_describe_their_bodies_and_answers() {
 
 #[test]
 fn every_field_of_a_task_is_required_though_some_are_nullable() {
-    let schema = schema_of::<Task>();
+    let schema = schema_of::<TaskSchema>();
     // Beyond the contract's: `last_run`, three about progress, five about waiting and time, and `archived`.
     assert_eq!(schema["properties"].as_object().unwrap().len(), 27);
     assert_eq!(schema["properties"].as_object().unwrap().len(), Task::FIELDS.len());

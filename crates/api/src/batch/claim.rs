@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::object_reader::Unreadable;
 use crate::run::Claim;
 use crate::schema;
-use crate::task::Task;
+use crate::task::{Task, TaskSchema};
 
 /// Claims of several runs for one route, each as a single request would claim.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
@@ -167,7 +167,7 @@ pub struct ClaimedItem {
     pub outcome: ClaimedOutcome,
     /// The task, now running.
     #[schema(nullable = false)]
-    pub task: Option<Task>,
+    pub task: Option<TaskSchema>,
     /// When the lease is over unless a heartbeat renews it.
     #[schema(value_type = Option<schema::Timestamp>, nullable = false)]
     pub lease_expires_at: Option<Timestamp>,

@@ -1,10 +1,7 @@
 //! `batch/create`: tasks to be created, and what became of each.
 
-use std::borrow::Cow;
-
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::TaskId;
 use taskqueue_core::json::{Reader, Value};
+use taskqueue_core::{Definition, TaskId};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
@@ -14,7 +11,6 @@ use super::writer::{self, BatchWriter, ItemsWriter, with_fields};
 use crate::body::{Body, BodyErrors, Location};
 use crate::error::Error;
 use crate::object_reader::Unreadable;
-use crate::schema;
 use crate::task::{CreateTaskRequest, Creation};
 
 const IDS: IdFields = IdFields { outside: &["id"], inside: &[] };
@@ -79,16 +75,7 @@ impl BatchWriter {
 /// A task to be created: what a single request has as its body, and the id.
 pub(super) struct TaskItem;
 
-impl ToSchema for TaskItem {
-    fn name() -> Cow<'static, str> {
-        Cow::Borrowed("TaskItem")
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((schema::TaskId::name().into_owned(), schema::TaskId::schema()));
-        CreateTaskRequest::schemas(schemas);
-    }
-}
+impl ToSchema for TaskItem {}
 
 impl PartialSchema for TaskItem {
     fn schema() -> RefOr<Schema> {

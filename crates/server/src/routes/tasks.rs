@@ -13,14 +13,10 @@ use taskqueue_api::headers::WARNINGS;
 use taskqueue_api::lists::Updated;
 use taskqueue_api::parameters::{QueuePath, TaskPath};
 use taskqueue_api::paths;
-use taskqueue_api::task::{BulkUpdateRequest, CreateTaskRequest, Creation, Task, UpdateTaskRequest};
-use taskqueue_core::bulk_action::BulkAction;
+use taskqueue_api::task::{BulkUpdateRequest, CreateTaskRequest, Creation, TaskSchema, UpdateTaskRequest};
 use taskqueue_core::explain::DEPENDENCY_CYCLE;
-use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::lifecycle::TaskAction;
-use taskqueue_core::status::Status;
-use taskqueue_core::task;
-use taskqueue_core::update::Update;
+use taskqueue_core::{BulkAction, Status, TaskFilter, Update, task};
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{self, ActOnTask, ActOnTasks, CreateTask, CreatedTask, DeleteTask, NewTask, UpdateTask};
 use taskqueue_store::dependency_cycle::{TIME_LIMIT, explain, find_cycle};
@@ -37,8 +33,8 @@ const EXPLANATION_BYTES: usize = 512;
 #[utoipa::path(
     put, path = paths::TASK, tag = "tasks", params(TaskPath), request_body = CreateTaskRequest,
     responses(
-        (status = 200, description = "The task exists with this definition; as it is now.", body = Task),
-        (status = 201, description = "It was created.", body = Task),
+        (status = 200, description = "The task exists with this definition; as it is now.", body = TaskSchema),
+        (status = 201, description = "It was created.", body = TaskSchema),
         (
             status = 422, body = ErrorEnvelope,
             description = "`invalid_task`, `invalid_task_name`, `json_too_deep`, `invalid_request`, \
@@ -70,7 +66,7 @@ async fn warned(state: &AppState, task: &task::Task, mut answer: Response) -> Re
 /// Reads a task.
 #[utoipa::path(
     get, path = paths::TASK, tag = "tasks", params(TaskPath),
-    responses((status = 200, description = "The task.", body = Task)),
+    responses((status = 200, description = "The task.", body = TaskSchema)),
 )]
 pub(crate) async fn get_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
@@ -98,7 +94,7 @@ pub(crate) async fn explain_task(State(state): State<AppState>, call: Call) -> H
 #[utoipa::path(
     patch, path = paths::TASK, tag = "tasks", params(TaskPath), request_body = UpdateTaskRequest,
     responses(
-        (status = 200, description = "The task.", body = Task),
+        (status = 200, description = "The task.", body = TaskSchema),
         (
             status = 422, body = ErrorEnvelope,
             description = "`invalid_update`, `invalid_task_name`, `json_too_deep`, `invalid_request`, \
@@ -141,7 +137,7 @@ pub(crate) async fn update_tasks(State(state): State<AppState>, call: Call) -> H
 /// Takes a pending or running task out.
 #[utoipa::path(
     post, path = paths::CANCEL, tag = "tasks", params(TaskPath),
-    responses((status = 200, description = "The cancelled task.", body = Task)),
+    responses((status = 200, description = "The cancelled task.", body = TaskSchema)),
 )]
 pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
@@ -151,7 +147,7 @@ pub(crate) async fn cancel_task(State(state): State<AppState>, call: Call) -> Ha
 /// Starts a pending, failed or cancelled task over.
 #[utoipa::path(
     post, path = paths::REQUEUE, tag = "tasks", params(TaskPath),
-    responses((status = 200, description = "The pending task.", body = Task)),
+    responses((status = 200, description = "The pending task.", body = TaskSchema)),
 )]
 pub(crate) async fn requeue_task(State(state): State<AppState>, call: Call) -> HandlerResult {
     let (queue, id) = call.task()?;
