@@ -121,10 +121,7 @@ pub(crate) use {body_field, body_type, request_body};
 
 /// Reads a body from its bytes.
 pub fn decode<B: Body>(bytes: &[u8]) -> Result<B, Invalid> {
-    if bytes.is_empty() {
-        return Err(missing::<B>());
-    }
-    read(&json::parse(bytes).map_err(unreadable)?)
+    if bytes.is_empty() { Err(missing::<B>()) } else { read(&json::parse(bytes).map_err(unreadable)?) }
 }
 
 /// Reads a body from JSON that is parsed already.

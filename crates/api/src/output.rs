@@ -30,7 +30,7 @@ request_body! {
 fn check_end(request: &OutputRequest, body: &mut Members<'_, '_>) -> Option<()> {
     if request.offset + request.text.len() as u64 > OUTPUT_OFFSET_MAX {
         let (at, errors) = body.errors();
-        return field::refuse(errors, &Location::Key(at, "offset"), "use an offset whose end is below 2^63");
+        return errors.refuse(&Location::Key(at, "offset"), "use an offset whose end is below 2^63");
     }
     Some(())
 }

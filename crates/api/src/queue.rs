@@ -136,10 +136,8 @@ impl Body for SettingsPatch {
             return object;
         }
         object.object("retention", |object| {
-            self.retention
-                .fields()
-                .into_iter()
-                .fold(object, |object, (name, seconds)| write_count(object, name, seconds))
+            let fields = self.retention.fields().into_iter();
+            fields.fold(object, |object, (name, seconds)| write_count(object, name, seconds))
         })
     }
 }
@@ -149,9 +147,9 @@ fn route_limits(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -
         Value::Null => return Some(RouteLimitsPatch::Clear),
         Value::Object(members) => members,
         Value::LoneSurrogateKeys(_) => {
-            return field::refuse(errors, at, field::unusable(Unusable::LoneSurrogateKey));
+            return errors.refuse(at, field::unusable(Unusable::LoneSurrogateKey));
         }
-        _ => return field::refuse(errors, at, "use an object of limits by route, or null"),
+        _ => return errors.refuse(at, "use an object of limits by route, or null"),
     };
     let mut limits = BTreeMap::new();
     for (name, limit) in members {

@@ -1,9 +1,9 @@
 //! When a task may run and what it waits for: the members of a task that say so, in bodies and in answers.
 
-use taskqueue_core::ids::TaskId;
 use taskqueue_core::json::{Value, write_array, write_string};
 use taskqueue_core::limits::{DEPENDENCIES_MAX, TIMEOUT_SECONDS_MAX};
-use taskqueue_core::scheduling::{self, Dependencies, OnDependencyFailure, RetryDelay, Scheduling, SchedulingFields};
+use taskqueue_core::scheduling::{self, Dependencies, OnDependencyFailure, RetryDelay, SchedulingFields};
+use taskqueue_core::{Scheduling, TaskId};
 use utoipa::ToSchema;
 
 use crate::body::{BodyErrors, Location, Members, field};
@@ -36,21 +36,21 @@ pub(crate) fn retry_delay(value: &Value<'_>, at: &Location<'_>, errors: &mut Bod
 
 fn factor(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<f64> {
     let factor = field::number(value, at, errors)?;
-    if factor < 1.0 { field::refuse(errors, at, "use a number from 1") } else { Some(factor) }
+    if factor < 1.0 { errors.refuse(at, "use a number from 1") } else { Some(factor) }
 }
 
 pub(crate) fn timeout_seconds(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<i64> {
     let seconds = scheduling::run_limit(field::integer(value, at, errors)?);
-    seconds.or_else(|| field::refuse(errors, at, format!("use an integer from 1 to {TIMEOUT_SECONDS_MAX}")))
+    seconds.or_else(|| errors.refuse(at, format!("use an integer from 1 to {TIMEOUT_SECONDS_MAX}")))
 }
 
 pub(crate) fn dependencies(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Dependencies> {
-    let Value::Array(items) = value else { return field::refuse(errors, at, "use a list of task ids") };
+    let Value::Array(items) = value else { return errors.refuse(at, "use a list of task ids") };
     let read = |(index, item)| field::task_id(item, &Location::Index(at, index), errors);
     // All items are read, so that all wrong ones are reported.
     let ids: Vec<Option<TaskId>> = items.iter().enumerate().map(read).collect();
     let dependencies = Dependencies::new(ids.into_iter().collect::<Option<_>>()?);
-    dependencies.or_else(|| field::refuse(errors, at, format!("name at most {DEPENDENCIES_MAX} different tasks")))
+    dependencies.or_else(|| errors.refuse(at, format!("name at most {DEPENDENCIES_MAX} different tasks")))
 }
 
 pub(crate) fn on_dependency_failure(

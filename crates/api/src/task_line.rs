@@ -97,10 +97,7 @@ impl LineReader {
 fn take_id(value: &mut Value<'_>) -> Result<Option<TaskId>, String> {
     let Value::Object(members) = value else { return Ok(None) };
     let Some(at) = members.iter().position(|(key, _)| key == "id") else { return Ok(None) };
-    let id = match members.remove(at).1 {
-        Value::Str(text) => TaskId::parse(&text),
-        _ => None,
-    };
+    let id = if let Value::Str(text) = members.remove(at).1 { TaskId::parse(&text) } else { None };
     id.map(Some).ok_or_else(|| "id: a task id is t_ and 12 of A-Z a-z 0-9 _ -".to_owned())
 }
 
@@ -116,9 +113,7 @@ fn misplaced_args(line: &Value<'_>) -> Option<String> {
         return Some(advice);
     }
     let mut keys: Vec<&str> = others.iter().map(|(key, _)| &**key).take(MEMBERS_NAMED).collect();
-    if others.len() > MEMBERS_NAMED {
-        keys.push("...");
-    }
+    keys.extend((others.len() > MEMBERS_NAMED).then_some("..."));
     let pairs = others.iter().map(|(key, value)| {
         let mut text = Vec::new();
         json::write_string(&mut text, key);

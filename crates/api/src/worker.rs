@@ -79,7 +79,8 @@ pub fn write_observation(out: &mut Vec<u8>, observation: &Observation) {
         .text_or_null("task_id", report.task_id.as_ref().map(TaskId::as_str))
         .time("last_seen_at", *last_seen_at)
         .time("expires_at", *expires_at);
-    let object = write_metadata(object, &report.metadata);
+    let metadata = Some(report.metadata.as_str()).filter(|_| !report.metadata.is_empty_object());
+    let object = object.optional(metadata, |object, metadata| object.json("metadata", metadata));
     let object = object.optional(telemetry.as_ref(), |object, Telemetry { value, updated_at }| {
         object.json("telemetry", value.as_str()).time("telemetry_updated_at", *updated_at)
     });
@@ -107,11 +108,6 @@ pub fn read_observation(value: &Value<'_>) -> Result<Observation, Unreadable> {
         last_seen_at: observation.time("last_seen_at")?,
         expires_at: observation.time("expires_at")?,
     })
-}
-
-/// Adds the metadata, which is beyond the contract: what has none looks as the contract says.
-fn write_metadata<B: BorrowMut<Vec<u8>>>(object: ObjectWriter<B>, metadata: &JsonObject) -> ObjectWriter<B> {
-    if metadata.is_empty_object() { object } else { object.json("metadata", metadata.as_str()) }
 }
 
 /// One page of observations, ordered by id.

@@ -2,11 +2,9 @@
 
 use std::collections::HashSet;
 
-use taskqueue_core::ids::{Route, RunId};
 use taskqueue_core::json::{JsonObject, ObjectWriter, Reader, Value, write_array, write_string};
 use taskqueue_core::limits::{CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES};
-use taskqueue_core::task;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Route, RunId, Timestamp, task};
 use utoipa::ToSchema;
 
 use super::items::{BatchBody, BatchError, ROOT, ReadField, read_fields, read_list, read_value, shown};
@@ -57,7 +55,7 @@ impl BatchBody for ClaimTasksRequest {
                 }),
                 _ => worker.set(|errors| {
                     let Some(value) = read_value(reader)? else {
-                        return Ok(field::refuse(errors, &at, field::too_long(CLAIM_WORKER_BYTES)));
+                        return Ok(errors.refuse(&at, field::too_long(CLAIM_WORKER_BYTES)));
                     };
                     Ok(field::or_null(field::small_object::<CLAIM_WORKER_BYTES>)(&value, &at, errors))
                 }),
@@ -88,7 +86,7 @@ fn read_workers(
 ) -> Result<Option<Vec<JsonObject>>, BatchError> {
     read_list(reader, at, errors, |reader, at, errors| {
         let Some(value) = read_value(reader)? else {
-            return Ok(field::refuse(errors, at, field::too_long(CLAIM_WORKER_ITEM_BYTES)));
+            return Ok(errors.refuse(at, field::too_long(CLAIM_WORKER_ITEM_BYTES)));
         };
         Ok(field::small_object::<CLAIM_WORKER_ITEM_BYTES>(&value, at, errors))
     })
@@ -114,7 +112,7 @@ fn read_run_ids<'a>(
     read_list(reader, at, errors, |reader, at, errors| {
         if reader.skip_space() != Some(b'"') {
             reader.skip()?;
-            return Ok(field::refuse(errors, at, "use a string"));
+            return Ok(errors.refuse(at, "use a string"));
         }
         let text = match reader.value()? {
             Value::Str(text) => text,

@@ -239,7 +239,7 @@ impl<'a> BatchItem<'a> {
         let members = members_of(&self.value);
         match position_of(members, name) {
             Some(index) => string(&members[index].1, &Location::Key(at, name), errors),
-            None => field::refuse(errors, &Location::Key(at, name), REQUIRED),
+            None => errors.refuse(&Location::Key(at, name), REQUIRED),
         }
     }
 
@@ -252,16 +252,13 @@ impl<'a> BatchItem<'a> {
         };
         match position_of(members, name) {
             Some(index) => string(&members.remove(index).1, &Location::Key(at, name), errors),
-            None => field::refuse(errors, &Location::Key(at, name), REQUIRED),
+            None => errors.refuse(&Location::Key(at, name), REQUIRED),
         }
     }
 
     /// The body of the single request: what is left.
     pub(super) fn body<B: body::Body>(&mut self) -> Result<B, ItemError> {
-        match self.unread.take() {
-            Some(error) => Err(error),
-            None => body::read(&self.value).map_err(ItemError::Invalid),
-        }
+        self.unread.take().map_or_else(|| body::read(&self.value).map_err(ItemError::Invalid), Err)
     }
 }
 
@@ -285,7 +282,7 @@ fn string<'a>(value: &Value<'a>, at: &Location<'_>, errors: &mut BodyErrors) -> 
     match value {
         Value::Str(text) => Some(text.clone()),
         Value::Unusable(Unusable::LoneSurrogate) => Some(Cow::Borrowed("\u{fffd}")),
-        _ => field::refuse(errors, at, "use a string"),
+        _ => errors.refuse(at, "use a string"),
     }
 }
 

@@ -137,6 +137,12 @@ impl BodyErrors {
         }
     }
 
+    /// Adds what is wrong, and gives nothing.
+    pub(crate) fn refuse<T>(&mut self, at: &Location<'_>, message: impl Into<Cow<'static, str>>) -> Option<T> {
+        self.add(at, message);
+        None
+    }
+
     /// Adds an error whose code takes precedence over weaker ones.
     pub(crate) fn add_special(&mut self, code: ErrorCode, at: &Location<'_>, message: impl Into<Cow<'static, str>>) {
         if strength(code) > strength(self.code) {
@@ -156,10 +162,7 @@ impl BodyErrors {
     }
 
     pub(crate) fn into_result<T>(self, read: Option<T>) -> Result<T, Invalid> {
-        match read {
-            Some(read) if !self.any => Ok(read),
-            _ => Err(Invalid { code: self.code, errors: self.errors }),
-        }
+        read.filter(|_| !self.any).ok_or(Invalid { code: self.code, errors: self.errors })
     }
 }
 

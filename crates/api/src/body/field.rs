@@ -1,33 +1,21 @@
 //! Readers of the kinds of fields (docs/reference/http-api.md §1.2 and §3.5). A wrong field gives a finding and no
 //! value.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_core::definition::{Routes, check_route_count, task_name};
-use taskqueue_core::ids::{Route, RunId, TaskId};
+use taskqueue_core::definition::{check_route_count, task_name};
 use taskqueue_core::json::{JsonObject, ObjectError, PathStep, Unusable, Value};
 use taskqueue_core::limits::{JSON_DEPTH, OUTPUT_TEXT_BYTES, TASK_ROUTES};
 use taskqueue_core::observation::WorkerStatus;
 use taskqueue_core::scheduling::seconds_as_duration;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Route, Routes, RunId, TaskId, Timestamp};
 
 use super::errors::{BodyErrors, Location};
 use crate::ErrorCode;
 
 pub(crate) const NAME_RULE: &str = "use 1 to 128 of A-Z a-z 0-9 . _ - and begin with a letter or digit";
 pub(crate) const RUN_ID_RULE: &str = "use r_ and exactly 12 of A-Z a-z 0-9 _ -";
-
-/// Notes what is wrong with a field, which then has no value.
-pub(crate) fn refuse<T>(
-    errors: &mut BodyErrors,
-    at: &Location<'_>,
-    message: impl Into<Cow<'static, str>>,
-) -> Option<T> {
-    errors.add(at, message);
-    None
-}
 
 /// A task name or null.
 pub(crate) fn name(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Option<Arc<str>>> {
@@ -41,7 +29,7 @@ pub(crate) fn name(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors
                 None
             }
         },
-        _ => refuse(errors, at, "use a string or null"),
+        _ => errors.refuse(at, "use a string or null"),
     }
 }
 
@@ -78,14 +66,14 @@ pub(crate) fn flag(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors
     match value {
         Value::Null => None,
         Value::Bool(flag) => Some(*flag),
-        _ => refuse(errors, at, "use true or false"),
+        _ => errors.refuse(at, "use true or false"),
     }
 }
 
 /// Reads what a run printed.
 pub(crate) fn output_text(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
     let text = text(value, at, errors)?;
-    if text.len() > OUTPUT_TEXT_BYTES { refuse(errors, at, too_long(OUTPUT_TEXT_BYTES)) } else { Some(text) }
+    if text.len() > OUTPUT_TEXT_BYTES { errors.refuse(at, too_long(OUTPUT_TEXT_BYTES)) } else { Some(text) }
 }
 
 /// An object of at most so many bytes in canonical form.
@@ -95,7 +83,7 @@ pub(crate) fn small_object<const MOST: usize>(
     errors: &mut BodyErrors,
 ) -> Option<JsonObject> {
     let object = object(value, at, errors)?;
-    if object.as_str().len() > MOST { refuse(errors, at, too_long(MOST)) } else { Some(object) }
+    if object.as_str().len() > MOST { errors.refuse(at, too_long(MOST)) } else { Some(object) }
 }
 
 pub(crate) fn too_long(most: usize) -> String {
@@ -124,23 +112,23 @@ pub(crate) fn unusable(what: Unusable) -> &'static str {
 pub(crate) fn integer(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<i64> {
     match value {
         Value::Int(integer) => Some(*integer),
-        Value::Unusable(Unusable::IntegerRange) => refuse(errors, at, "use an integer of 64 bits signed"),
-        _ => refuse(errors, at, "use an integer"),
+        Value::Unusable(Unusable::IntegerRange) => errors.refuse(at, "use an integer of 64 bits signed"),
+        _ => errors.refuse(at, "use an integer"),
     }
 }
 
 /// A finite number, with or without a fraction.
 pub(crate) fn number(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<f64> {
     value.as_f64().or_else(|| match value {
-        Value::Unusable(what @ (Unusable::IntegerRange | Unusable::FloatRange)) => refuse(errors, at, unusable(*what)),
-        _ => refuse(errors, at, "use a number"),
+        Value::Unusable(what @ (Unusable::IntegerRange | Unusable::FloatRange)) => errors.refuse(at, unusable(*what)),
+        _ => errors.refuse(at, "use a number"),
     })
 }
 
 pub(crate) fn number_from_0(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<f64> {
     match number(value, at, errors)? {
         number @ 0.0.. => Some(number),
-        _ => refuse(errors, at, "use a number from 0"),
+        _ => errors.refuse(at, "use a number from 0"),
     }
 }
 
@@ -156,34 +144,27 @@ pub(crate) fn time(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors
 
 /// An integer from 0.
 pub(crate) fn count(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<u64> {
-    match u64::try_from(integer(value, at, errors)?) {
-        Ok(count) => Some(count),
-        Err(_) => refuse(errors, at, "use an integer from 0"),
-    }
+    u64::try_from(integer(value, at, errors)?).ok().or_else(|| errors.refuse(at, "use an integer from 0"))
 }
 
 /// An integer from 1.
 pub(crate) fn max_attempts(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<i64> {
-    match integer(value, at, errors)? {
-        count @ 1.. => Some(count),
-        _ => refuse(errors, at, "use an integer from 1"),
-    }
+    let count = integer(value, at, errors)?;
+    if count < 1 { errors.refuse(at, "use an integer from 1") } else { Some(count) }
 }
 
 /// A non-empty list of distinct routes, not too many.
 pub(crate) fn routes(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Routes> {
-    let Value::Array(items) = value else { return refuse(errors, at, "use a list of routes") };
+    let Value::Array(items) = value else { return errors.refuse(at, "use a list of routes") };
     // Before any of them is read: a refusal should cost little.
     if check_route_count(items.len()).is_err() {
-        return refuse(errors, at, format!("name at most {TASK_ROUTES} routes"));
+        return errors.refuse(at, format!("name at most {TASK_ROUTES} routes"));
     }
     let read = |(index, item)| route(item, &Location::Index(at, index), errors);
     // All items are read, so that all wrong ones are reported.
     let routes: Vec<Option<Route>> = items.iter().enumerate().map(read).collect();
-    match Routes::requested(routes.into_iter().collect::<Option<_>>()?) {
-        Ok(routes) => Some(routes),
-        Err(_) => refuse(errors, at, "name at least one route and each only once"),
-    }
+    let routes = Routes::requested(routes.into_iter().collect::<Option<_>>()?);
+    routes.ok().or_else(|| errors.refuse(at, "name at least one route and each only once"))
 }
 
 /// A route.
@@ -218,8 +199,8 @@ pub(crate) fn worker_status(value: &Value<'_>, at: &Location<'_>, errors: &mut B
 pub(crate) fn text(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Arc<str>> {
     match value {
         Value::Str(text) => Some(text.as_ref().into()),
-        Value::Unusable(what @ Unusable::LoneSurrogate) => refuse(errors, at, unusable(*what)),
-        _ => refuse(errors, at, "use a string"),
+        Value::Unusable(what @ Unusable::LoneSurrogate) => errors.refuse(at, unusable(*what)),
+        _ => errors.refuse(at, "use a string"),
     }
 }
 
@@ -240,5 +221,5 @@ pub(crate) fn parsed<T>(
     rule: &'static str,
 ) -> Option<T> {
     let parsed = if let Value::Str(text) = value { parse(text) } else { None };
-    parsed.or_else(|| refuse(errors, at, rule))
+    parsed.or_else(|| errors.refuse(at, rule))
 }
