@@ -12,6 +12,15 @@ use crate::error::Error;
 /// Characters of an answer that a message shows.
 const LINE_SHOWN: usize = 60;
 
+/// The answer to a call that the server was asked to hold until there is something to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waited<T> {
+    pub value: T,
+    /// The wait in seconds that the server agreed to; `None` if it did not, or was cut short. Then pause before the next such call, if
+    /// this one brought nothing.
+    pub wait_applied: Option<u32>,
+}
+
 /// The result of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created<T> {
@@ -137,11 +146,6 @@ impl<T> BatchAnswer<T> {
                 self.request_error.get_or_insert(error);
             }
         }
-    }
-
-    /// Adds an item that is not sent.
-    pub(crate) fn add_unsent(&mut self, error: ErrorAnswer) {
-        self.items.push(Err(refused(error)));
     }
 }
 

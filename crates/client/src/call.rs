@@ -1,5 +1,5 @@
 //! One call before it is sent: method, path, parameters, body, and how often and when it is repeated. The calls of the endpoints
-//! are built in `endpoints/`.
+//! are built in `endpoints.rs`.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -8,6 +8,7 @@ use reqwest::Method;
 use taskqueue_api::body::{Body, encode};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::PAGE_BYTES;
+use taskqueue_core::trace::TraceParent;
 
 use crate::error::Error;
 
@@ -24,6 +25,8 @@ pub(crate) struct Call {
     pub(crate) change: Option<(&'static str, &'static str)>,
     /// The time that the server is asked to wait for a task, or to hold a heartbeat.
     pub(crate) wait_seconds: Option<u32>,
+    /// The trace that it belongs to, if not to that of the client.
+    pub(crate) trace: Option<TraceParent>,
     /// The largest answer that is read.
     pub(crate) answer_bytes: usize,
 }
@@ -34,9 +37,9 @@ const ANSWER_BYTES: usize = 2 * PAGE_BYTES;
 impl Call {
     /// A call that only reads.
     pub(crate) fn read(path: String) -> Self {
-        let (query, body) = (Vec::new(), None);
-        let (method, answer_bytes) = (Method::GET, ANSWER_BYTES);
-        Self { method, path, query, body, is_repeatable: true, change: None, wait_seconds: None, answer_bytes }
+        let (method, query, body, answer_bytes) = (Method::GET, Vec::new(), None, ANSWER_BYTES);
+        let (change, wait_seconds, trace) = (None, None, None);
+        Self { method, path, query, body, is_repeatable: true, change, wait_seconds, trace, answer_bytes }
     }
 
     /// A call that creates something under an identity that the caller chose: a repetition returns what exists.

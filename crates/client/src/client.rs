@@ -1,4 +1,4 @@
-//! The client: one call from its first try to its result, and warnings of older servers. The endpoints are in `endpoints/`.
+//! The client: one call from its first try to its result, and warnings of older servers. The endpoints are in `endpoints.rs`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use taskqueue_api::object_reader::Unreadable;
 use taskqueue_core::json::Value;
 use taskqueue_core::trace::TraceParent;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Waited};
 use crate::call::{Call, Retries, random_u16};
 use crate::config::Config;
 use crate::error::{ConfigError, Error};
@@ -68,6 +68,17 @@ impl Client {
         self.perform(call, Answer::no_content).await
     }
 
+    /// Performs a call that the server is asked to hold for so long.
+    pub(crate) async fn wait<T>(
+        &self,
+        call: Call,
+        wait_seconds: Option<u32>,
+        read: impl Fn(&Answer) -> Result<T, Error>,
+    ) -> Result<Waited<T>, Error> {
+        let call = Call { wait_seconds, ..call };
+        self.perform(call, |answer| Ok(Waited { value: read(answer)?, wait_applied: answer.wait_applied })).await
+    }
+
     /// Sends a call, repeats it where that is allowed and may help, and returns what `read` finds in its answer.
     pub(crate) async fn perform<T>(&self, call: Call, read: impl Fn(&Answer) -> Result<T, Error>) -> Result<T, Error> {
         let (mut failed, mut earlier_may_be_done) = (0, false);
@@ -86,7 +97,7 @@ impl Client {
     }
 
     async fn send(&self, call: &Call) -> Result<Answer, Error> {
-        let answer = self.shared.transport.send(call, self.trace).await?;
+        let answer = self.shared.transport.send(call, call.trace.or(self.trace)).await?;
         if let Some(version) = &answer.server_version {
             self.shared.seen.lock().note(version);
         }

@@ -51,11 +51,11 @@ mod query;
 mod tls;
 mod transport;
 
-pub use answer::{BatchAnswer, Created};
+pub use answer::{BatchAnswer, Created, Waited};
 pub use call::Retries;
 pub use client::{Client, OldServer, Version};
 pub use config::Config;
-pub use endpoints::{BatchClaimRequest, ClaimAnswer, ClaimRequest, CreateOutcome, HeartbeatAnswer, OutputAnswer};
+pub use endpoints::{BatchClaimRequest, ClaimRequest, CreateOutcome, RunKey};
 pub use error::{ConfigError, Error};
 pub use query::{GroupQuery, PageQuery, Selection, TaskQuery, TaskSelection, Walk, WorkerQuery, WorkerSelection};
 pub use tls::{Pin, SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};

@@ -16,7 +16,7 @@ use crate::failure_guard::{FailureGuard, Verdict};
 use crate::handler::Misfit;
 use crate::identity::WorkerIdentity;
 use crate::reachability::Reachability;
-use crate::report::{RunKey, RunMessage};
+use crate::report::RunMessage;
 use crate::sent_output::LateOutput;
 use crate::settings::Settings;
 use crate::spool::Spool;
@@ -137,11 +137,6 @@ impl WorkerContext {
             reserved: AtomicU64::new(0),
         };
         (context, queues)
-    }
-
-    /// The client for the requests about a run, which belong to its trace.
-    pub(crate) fn client_of(&self, run: &RunKey) -> Client {
-        self.client.traced(run.trace)
     }
 
     /// Returns what all slots say of the worker.

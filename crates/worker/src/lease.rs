@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::Error;
+use taskqueue_client::{Error, RunKey};
 use taskqueue_core::limits::LEASE_SECONDS;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::context::WorkerContext;
 use crate::events::Event;
-use crate::report::{ErrorClass, HEARTBEAT, RunKey, RunMessage, SendResult};
+use crate::report::{ErrorClass, HEARTBEAT, RunMessage, SendResult};
 use crate::settings::{Intervals, has_waited, jittered, sleep_until_some, whole_seconds};
 
 impl WorkerContext {
@@ -69,9 +69,8 @@ impl WorkerContext {
         match holding.next(permit.is_ok()) {
             // A held heartbeat renews when it arrives and is answered later, so the lease counts from when it was sent.
             Some(hold) => {
-                let (sent, RunKey { queue, task_id, run_id, .. }) = (Instant::now(), run);
-                let hold = Some(whole_seconds(hold));
-                let answer = self.client_of(run).heartbeat(queue, *task_id, *run_id, hold).await;
+                let sent = Instant::now();
+                let answer = self.client.heartbeat(run, Some(whole_seconds(hold))).await;
                 (sent, answer.map(|answer| answer.wait_applied))
             }
             None if is_together => self.heartbeat_with_others(run, Duration::ZERO).await,

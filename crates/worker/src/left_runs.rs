@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Client, Error, QueueName, RunAction, RunId, RunReport, TaskId};
+use taskqueue_client::{Client, Error, QueueName, RunAction, RunId, RunKey, RunReport, TaskId};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::context::WorkerContext;
 use crate::events::Event;
 use crate::keeper::LeftRun;
-use crate::report::{AfterError, GIVE_BACK, RunKey, after_error};
+use crate::report::{AfterError, GIVE_BACK, after_error};
 use crate::settings::{Backoff, BackoffLimits, SpoolSettings};
 use crate::spool::Spool;
 
@@ -45,7 +45,7 @@ pub async fn settle_left_runs(
         spool.load(&()).into_iter().map(|(run, report)| (run.run_id, report)).collect();
     let (deadline, mut left) = (Instant::now() + patience, LeftTasks::default());
     for LeftRun { task_id, run_id } in runs {
-        let run = RunKey { queue: queue.clone(), task_id, run_id, trace: None };
+        let run = RunKey::new(queue, task_id, run_id);
         let report = match stored.remove(&run_id) {
             Some(report) => report,
             None => {
@@ -83,7 +83,7 @@ async fn deliver(
         if left.is_zero() {
             return Err(last_error);
         }
-        let error = match timeout(left, client.report_run(&run.queue, run.task_id, run.run_id, &report)).await {
+        let error = match timeout(left, client.report_run(run, &report)).await {
             Err(_) => return Err(last_error),
             Ok(Ok(())) => return Ok(true),
             Ok(Err(error)) => error,
@@ -111,7 +111,7 @@ impl WorkerContext {
             let mut remaining = Vec::new();
             for (run, report) in reports {
                 let sent = Instant::now();
-                let answer = self.client.report_run(&run.queue, run.task_id, run.run_id, &report).await;
+                let answer = self.client.report_run(&run, &report).await;
                 remaining.extend(self.settle_earlier(run, report, sent, answer).await);
             }
             reports = remaining;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskqueue_client::{Error, JsonObject, RunAction, RunItem, RunReport};
+use taskqueue_client::{Error, JsonObject, RunAction, RunItem, RunKey, RunReport};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -15,7 +15,7 @@ use crate::collector::Collected;
 use crate::context::WorkerContext;
 use crate::events::Event;
 use crate::handler::RunProgress;
-use crate::report::{AfterError, ErrorClass, RunKey, RunMessage, SendResult, after_error, split_into_requests};
+use crate::report::{AfterError, ErrorClass, RunMessage, SendResult, after_error, split_into_requests};
 use crate::settings::Backoff;
 use crate::stop::{StopMode, stop_reached};
 
@@ -37,12 +37,11 @@ impl WorkerContext {
     }
 
     async fn send_alone(&self, run: &RunKey, action: &RunAction) -> SendResult {
-        let (sent, RunKey { queue, task_id, run_id, .. }) = (Instant::now(), run);
-        let client = self.client_of(run);
+        let sent = Instant::now();
         match action {
-            RunAction::End(report) => client.report_run(queue, *task_id, *run_id, report).await,
-            RunAction::Progress { progress } => client.report_progress(queue, *task_id, *run_id, progress).await,
-            RunAction::Heartbeat { .. } => client.heartbeat(queue, *task_id, *run_id, None).await.map(drop),
+            RunAction::End(report) => self.client.report_run(run, report).await,
+            RunAction::Progress { progress } => self.client.report_progress(run, progress).await,
+            RunAction::Heartbeat { .. } => self.client.heartbeat(run, None).await.map(drop),
         }
         .map(|()| sent)
     }

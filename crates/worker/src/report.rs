@@ -1,34 +1,14 @@
 //! What a worker says of its runs: heartbeats, progress and final reports, as messages that are sent alone or together, and what
 //! the error of such a call means for the run. Claims, heartbeats and reports use the same classes of errors.
 
-use taskqueue_client::{
-    Claim, Code, Error, ErrorCode, Failure, QueueName, RunAction, RunId, RunItem, RunReport, TaskId, TraceParent,
-};
-use taskqueue_core::json::{Found, lookup};
+use taskqueue_client::{Claim, Code, Error, ErrorCode, Failure, QueueName, RunAction, RunKey, RunReport, TraceParent};
 use taskqueue_core::limits::{BATCH_ITEMS, REQUEST_BODY_BYTES};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Identifies a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RunKey {
-    pub(crate) queue: QueueName,
-    pub(crate) task_id: TaskId,
-    pub(crate) run_id: RunId,
-    /// For the requests about the run; of an earlier worker's run it is not known.
-    pub(crate) trace: Option<TraceParent>,
-}
-
-impl RunKey {
-    pub(crate) fn new(queue: &QueueName, claim: &Claim) -> Self {
-        let trace = Some(trace_of(claim));
-        Self { queue: queue.clone(), task_id: claim.task.id, run_id: claim.run_id, trace }
-    }
-
-    /// Returns what is said of the run as an item of a batch.
-    pub(crate) fn item(&self, action: RunAction) -> RunItem {
-        RunItem { task_id: self.task_id, run_id: self.run_id, action }
-    }
+/// The key of the run that a claim began.
+pub(crate) fn run_of(queue: &QueueName, claim: &Claim) -> RunKey {
+    RunKey { trace: Some(trace_of(claim)), ..RunKey::new(queue, claim.task.id, claim.run_id) }
 }
 
 /// The member of a task's metadata in which its creator says which trace it belongs to.
@@ -168,6 +148,7 @@ pub(crate) fn split_into_requests(items: Vec<RunMessage>) -> Vec<Vec<RunMessage>
 
 #[cfg(test)]
 mod tests {
+    use taskqueue_client::{RunId, TaskId};
     use taskqueue_core::json::JsonObject;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::{Error, Failure, JsonObject, Report, RunEnd, RunReport, TaskId, WorkerId, WorkerStatus};
+use taskqueue_client::{Error, Failure, JsonObject, Report, RunEnd, RunKey, RunReport, TaskId, WorkerId, WorkerStatus};
 use taskqueue_core::lease::timeout_failure;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -17,7 +17,7 @@ use crate::events::{Event, RunOutcome};
 use crate::handler::{Handler, HandlerResult, TaskRun};
 use crate::identity::SlotIdentity;
 use crate::outgoing::{Delivery, ProgressOfRun};
-use crate::report::{GIVE_BACK, RunKey, trace_of};
+use crate::report::{GIVE_BACK, run_of, trace_of};
 use crate::settings::{Backoff, jittered, sleep_until_some};
 use crate::stop::{RunControl, StopMode, stop_reached};
 use crate::telemetry::processes::RunProcesses;
@@ -56,7 +56,7 @@ impl Slot {
     async fn run(&self, claimed: ClaimedTask, processes: RunProcesses) -> RunOutcome {
         let ClaimedTask { claim, claim_sent, run_began } = claimed;
         let WorkerContext { events, settings, .. } = &*self.context;
-        let run = RunKey::new(&settings.queue, &claim);
+        let run = run_of(&settings.queue, &claim);
         // Not `claim_sent`: the claim may have waited for its task for most of a minute.
         let started = Instant::now();
         events.on_event(&Event::Started { slot: self.identity.number, claim: &claim });

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use taskqueue_api::batch::write_run_item;
 use taskqueue_api::object_reader::ObjectReader;
-use taskqueue_client::{Failure, QueueName, RunAction, RunId, RunReport, TaskId};
+use taskqueue_client::{Failure, QueueName, RunAction, RunId, RunKey, RunReport, TaskId};
 use taskqueue_core::json::{ObjectWriter, Value, parse};
 use taskqueue_core::limits::TASK_DATA_BYTES;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::events::{Event, EventSink};
-use crate::report::{GIVE_BACK, RunKey};
+use crate::report::GIVE_BACK;
 use crate::run_dir::{RunDir, RunDirError, open_options, open_private};
 
 /// The longest time of a disk operation. A network disk may hang for hours, and must not delay the reports.

@@ -18,10 +18,11 @@ use taskqueue_core::json::{JsonObject, Value};
 use taskqueue_core::limits::BATCH_ITEMS;
 use taskqueue_core::time::Timestamp;
 
-use super::runs::{AFTER_CLAIM, AFTER_REPORT};
+use super::{AFTER_CLAIM, AFTER_REPORT};
 use crate::answer::BatchAnswer;
 use crate::call::{Call, queue_path};
 use crate::client::Client;
+use crate::error::Error;
 
 /// The largest answer that is read, if it holds no tasks: room for a long error in one item, and for a usual one in all.
 const ANSWER_FRAME_BYTES: usize = 1_048_576;
@@ -141,7 +142,7 @@ fn next_part<'a, I, T>(
         if left.is_empty() {
             return None;
         }
-        answer.add_unsent(too_large());
+        answer.items.push(Err(too_large()));
     }
 }
 
@@ -150,10 +151,11 @@ fn batch_call(call: Call, body: Vec<u8>, items: usize) -> Call {
     Call { body: Some(body), answer_bytes: ANSWER_FRAME_BYTES + items * ANSWER_ITEM_BYTES, ..call }
 }
 
-/// Returns the answer of the server to an item that is too large for a single request, too.
-fn too_large() -> ErrorAnswer {
+/// The error of an item that is too large for a single request, too, as the server would have given it.
+fn too_large() -> Error {
+    let (code, details) = (ErrorCode::RequestTooLarge, JsonObject::empty());
     let message = "send less: the item is larger than a request may be".to_owned();
-    ErrorAnswer { code: Code::Known(ErrorCode::RequestTooLarge), message, details: JsonObject::empty() }
+    Error::Api { status: code.status(), code: Code::Known(code), message, details, retry_after: None }
 }
 
 /// A server that gives one task to two runs is not believed: both would do the work.

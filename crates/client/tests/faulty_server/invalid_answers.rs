@@ -93,7 +93,7 @@ async fn a_claim_about_another_run_is_refused() {
     let server = FaultyServer::start([claim("r_otherotherxx")]).await;
     assert_protocol(server.client().claim(&queue(), &request).await, "another run");
     let server = FaultyServer::start([claim("r_000000000001")]).await;
-    assert!(server.client().claim(&queue(), &request).await.unwrap().claim.is_some());
+    assert!(server.client().claim(&queue(), &request).await.unwrap().value.is_some());
 }
 
 #[tokio::test]

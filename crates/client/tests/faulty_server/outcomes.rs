@@ -2,8 +2,8 @@
 //! to do.
 
 use taskqueue_client::{
-    BulkUpdateRequest, ClaimRequest, Error, ErrorCode, Failure, Report, RunReport, SettingsPatch, Update, WorkerId,
-    WorkerStatus,
+    BulkUpdateRequest, ClaimRequest, Error, ErrorCode, Failure, Report, RunKey, RunReport, SettingsPatch, Update,
+    WorkerId, WorkerStatus,
 };
 
 use crate::server::{
@@ -21,6 +21,7 @@ async fn changes(reply: &Reply) -> Vec<(&'static str, Error, usize)> {
             ends.push((stringify!($call), error, server.requests().len()));
         }};
     }
+    let run = RunKey::new(&queue(), task_id(), run_id());
     let (queue, update) = (queue(), Update { priority: Some(1), ..Update::default() });
     let bulk = BulkUpdateRequest { filter: "priority == 0".into(), changes: update.clone(), include_archived: false };
     let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
@@ -36,13 +37,13 @@ async fn changes(reply: &Reply) -> Vec<(&'static str, Error, usize)> {
     change!(report_worker(&queue, worker, &report));
     change!(withdraw_worker(&queue, worker));
     change!(claim(&queue, &ClaimRequest::new(route(), run_id())));
-    change!(heartbeat(&queue, task_id(), run_id(), None));
-    change!(report_run(&queue, task_id(), run_id(), &RunReport::Complete { result: NO_RESULT }));
+    change!(heartbeat(&run, None));
+    change!(report_run(&run, &RunReport::Complete { result: NO_RESULT }));
     for retry in [true, false] {
         let report = RunReport::Fail { failure: failure.clone(), retry, retry_after: None };
-        change!(report_run(&queue, task_id(), run_id(), &report));
+        change!(report_run(&run, &report));
     }
-    change!(report_run(&queue, task_id(), run_id(), &RunReport::Unclaim { delay: None }));
+    change!(report_run(&run, &RunReport::Unclaim { delay: None }));
     change!(change_settings(&queue, &SettingsPatch::default()));
     ends
 }
@@ -110,7 +111,7 @@ async fn a_change_without_any_answer_is_given_up_after_30_seconds() {
     let server = FaultyServer::start([Reply::Silence]).await;
     let start = tokio::time::Instant::now();
     let complete = RunReport::Complete { result: NO_RESULT };
-    let error = server.client().report_run(&queue(), task_id(), run_id(), &complete).await.unwrap_err();
+    let error = server.client().report_run(&RunKey::new(&queue(), task_id(), run_id()), &complete).await.unwrap_err();
     assert!(error.is_outcome_unknown(), "{error:?}");
     assert_eq!(start.elapsed().as_secs(), 30);
     assert_eq!(server.requests().len(), 1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use taskqueue_client::{ClaimRequest, Definition, Error, ErrorCode, TaskQuery, TaskSelection};
+use taskqueue_client::{ClaimRequest, Definition, Error, ErrorCode, RunKey, TaskQuery, TaskSelection};
 
 use crate::server::{
     FaultyServer, Reply, TASK, answer, close_connection, cut, ok, queue, refusal, route, run_id, task_id,
@@ -91,7 +91,7 @@ async fn a_wait_is_asked_for_and_the_server_s_word_on_it_is_passed_on() {
     for (headers, applied) in [("Preference-Applied: wait=20\r\n", Some(20)), ("", None)] {
         let server = FaultyServer::start([answer(204, headers, "")]).await;
         let given = server.client().claim(&queue(), &waiting).await.unwrap();
-        assert_eq!((given.claim, given.wait_applied), (None, applied));
+        assert_eq!((given.value, given.wait_applied), (None, applied));
         assert!(server.requests()[0].contains("prefer: wait=20\r\n"));
     }
     let server = FaultyServer::start([answer(204, "", "")]).await;
@@ -113,17 +113,17 @@ async fn a_held_heartbeat_may_take_so_much_longer_and_the_server_s_word_on_it_is
     let lease = r#"{"lease_expires_at":"2026-01-01T00:05:00Z"}"#;
     for (headers, applied) in [("Preference-Applied: wait=20\r\n", Some(20)), ("", None)] {
         let server = FaultyServer::start([answer(200, headers, lease)]).await;
-        let given = server.client().heartbeat(&queue(), task_id(), run_id(), Some(20)).await.unwrap();
+        let given = server.client().heartbeat(&RunKey::new(&queue(), task_id(), run_id()), Some(20)).await.unwrap();
         assert_eq!(given.wait_applied, applied);
         assert!(server.requests()[0].contains("prefer: wait=20\r\n"));
     }
     let server = FaultyServer::start([answer(200, "", lease)]).await;
-    server.client().heartbeat(&queue(), task_id(), run_id(), None).await.unwrap();
+    server.client().heartbeat(&RunKey::new(&queue(), task_id(), run_id()), None).await.unwrap();
     assert!(!server.requests()[0].contains("prefer:"), "who does not wait does not say so");
 
     let server = FaultyServer::start([Reply::Silence]).await;
     let start = tokio::time::Instant::now();
-    let lost = server.client().heartbeat(&queue(), task_id(), run_id(), Some(60)).await.unwrap_err();
+    let lost = server.client().heartbeat(&RunKey::new(&queue(), task_id(), run_id()), Some(60)).await.unwrap_err();
     assert!(lost.is_outcome_unknown(), "{lost:?}");
     assert_eq!((start.elapsed().as_secs(), server.requests().len()), (90, 1), "it is not repeated here");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use taskqueue_client::{
-    Creation, Definition, Dependencies, Failure, QueueSettings, Reason, RetryDelay, RunReport, Scheduling,
+    Creation, Definition, Dependencies, Failure, QueueSettings, Reason, RetryDelay, RunKey, RunReport, Scheduling,
     SchedulingFields, SettingsPatch, TaskId, TaskQuery, TaskSelection, Timestamp, Update,
 };
 
@@ -81,7 +81,7 @@ async fn a_report_is_sent_with_all_that_it_says() {
     ];
     for (report, action, more) in cases {
         let server = FaultyServer::start([answer(204, "", "")]).await;
-        server.client().report_run(&queue(), task_id(), run_id(), &report).await.unwrap();
+        server.client().report_run(&RunKey::new(&queue(), task_id(), run_id()), &report).await.unwrap();
         let body = format!(r#"{{"run_id":"r_000000000001"{more}}}"#);
         assert_eq!(request(&server), (format!("POST {TASK_PATH}/{action}"), body));
     }

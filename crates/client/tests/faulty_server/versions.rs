@@ -1,6 +1,6 @@
 //! An older server is warned of once, and its results and errors count all the same. One that lacks our extensions is too old.
 
-use taskqueue_client::{Capabilities, Error, ErrorCode, Failure, RunReport, Version, capabilities};
+use taskqueue_client::{Capabilities, Error, ErrorCode, Failure, RunKey, RunReport, Version, capabilities};
 
 use crate::server::{FaultyServer, answer, ok, queue, refusal, run_id, task_id};
 
@@ -82,7 +82,7 @@ async fn a_failure_that_may_be_retried_has_the_contracts_body() {
     for retry in [true, false] {
         let server = FaultyServer::start([answer(204, "", "")]).await;
         let report = RunReport::Fail { failure: failure.clone(), retry, retry_after: None };
-        server.client().report_run(&queue(), task_id(), run_id(), &report).await.unwrap();
+        server.client().report_run(&RunKey::new(&queue(), task_id(), run_id()), &report).await.unwrap();
         let request = &server.requests()[0];
         assert_eq!([request.contains("retry"), request.contains(r#""retry":false"#)], [!retry; 2]);
     }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{ClaimAttempt, ClaimedTask, Want};
 use crate::context::{EndReason, WorkerContext};
-use crate::report::{ErrorClass, GIVE_BACK, HEARTBEAT, RunKey};
+use crate::report::{ErrorClass, GIVE_BACK, HEARTBEAT, run_of};
 use crate::settings::{Backoff, has_waited, whole_seconds};
 use crate::stop::{StopMode, stop_reached};
 
@@ -149,7 +149,7 @@ impl WorkerContext {
     /// Checks with a heartbeat that a task which a repeated claim gave is still ours: its lease may have ended meanwhile.
     async fn confirm_claim(self: Arc<Self>, mut want: Want, mut claimed: ClaimedTask) {
         let mut backoff = Backoff::new(self.settings.intervals.backoff);
-        let (run, mut stop) = (RunKey::new(&self.settings.queue, &claimed.claim), self.stop.subscribe());
+        let (run, mut stop) = (run_of(&self.settings.queue, &claimed.claim), self.stop.subscribe());
         let mut is_alone = false;
         loop {
             let sent = Instant::now();
@@ -184,7 +184,7 @@ impl WorkerContext {
     /// Gives a task back that a repeated claim gave in a pause after failures: it may have been taken just then, and would fail, too.
     /// The slot waits for the end of the pause.
     async fn leave_to_others(self: Arc<Self>, mut want: Want, claim: Claim) {
-        let run = RunKey::new(&self.settings.queue, &claim);
+        let run = run_of(&self.settings.queue, &claim);
         drop(self.deliver(&run, GIVE_BACK, None).await);
         self.renew_attempt(&mut want);
         self.wait_with_others(want);
@@ -241,7 +241,7 @@ impl WorkerContext {
         };
         match self.client.claim(&self.settings.queue, &request).await {
             Ok(answer) => {
-                ClaimAnswers { claims: vec![Ok(answer.claim)], wait_applied: answer.wait_applied, sent: None }
+                ClaimAnswers { claims: vec![Ok(answer.value)], wait_applied: answer.wait_applied, sent: None }
             }
             Err(error) => ClaimAnswers::failed(1, error),
         }
@@ -313,7 +313,7 @@ impl WorkerContext {
     }
 
     pub(super) async fn unclaim(&self, claim: &Claim) {
-        let run = RunKey::new(&self.settings.queue, claim);
+        let run = run_of(&self.settings.queue, claim);
         drop(timeout(GIVE_BACK_TIMEOUT, self.deliver(&run, GIVE_BACK, None)).await);
     }
 }

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taskqueue_client::Error;
+use taskqueue_client::RunKey;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
@@ -13,7 +13,7 @@ use super::text::OutputText;
 use super::{OutputBuffer, OutputFeed, RunOutput, SendOutput, SharedOutput};
 use crate::context::WorkerContext;
 use crate::events::Event;
-use crate::report::{ErrorClass, RunKey};
+use crate::report::ErrorClass;
 use crate::settings::{Backoff, BackoffLimits, sleep_until_some};
 use crate::stop::StopMode;
 
@@ -150,16 +150,16 @@ impl OutputSender {
 
     /// Sends a piece until it has arrived: always with the same offset, so that it is there once. Whether the server wants more.
     async fn send(&mut self, offset: u64, piece: Arc<str>) -> bool {
-        let (mut backoff, client) = (Backoff::new(BACKOFF), self.context.client_of(&self.run));
-        let RunKey { queue, task_id, run_id, .. } = self.run.clone();
+        let mut backoff = Backoff::new(BACKOFF);
         let (mut hurry, mut is_hurried) = (pin!(last_chance(&self.context, self.reported.clone())), false);
         loop {
-            match client.add_output(&queue, task_id, run_id, offset, Arc::clone(&piece)).await {
+            match self.context.client.add_output(&self.run, offset, Arc::clone(&piece)).await {
                 Ok(()) => {
                     self.text.sent(piece.len());
                     return true;
                 }
-                Err(error) if is_refused(&error) => return false,
+                // It would be refused again: the run is over and another one has begun, or the task is gone.
+                Err(error) if ErrorClass::of(&error) != ErrorClass::Retryable => return false,
                 // Heartbeats find out whether the server is there.
                 Err(_) => tokio::select! {
                     () = sleep(backoff.next()) => {}

@@ -228,9 +228,12 @@ impl OutputReader {
         };
         for _ in 0..ANSWERS_MAX {
             match client.output(&queue, id, self.cursor.offset, None).await {
-                Ok(answer) if answer.output.text.is_empty() && answer.output.end == self.cursor.offset => break,
-                Ok(answer) => self.accept(&answer.output),
-                Err(error) if is_missing(&error) => break,
+                Ok(answer) if answer.value.text.is_empty() && answer.value.end == self.cursor.offset => break,
+                Ok(answer) => self.accept(&answer.value),
+                // Nothing is kept, or the task is gone.
+                Err(error) if matches!(error.code(), Some(ErrorCode::OutputNotFound | ErrorCode::TaskNotFound)) => {
+                    break;
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -1,7 +1,7 @@
 //! What runs print, how far they are, and what workers measure.
 
 use taskqueue_client::{
-    ClaimRequest, Definition, ErrorCode, JsonObject, Report, RunReport, WorkerId, WorkerQuery, WorkerSelection,
+    ClaimRequest, Definition, ErrorCode, JsonObject, Report, RunKey, RunReport, WorkerId, WorkerQuery, WorkerSelection,
     WorkerStatus,
 };
 
@@ -13,26 +13,29 @@ async fn output_is_sent_read_and_waited_for() {
     let server = Server::with_queue();
     let (client, q, id) = (client(&server), queue("q"), task_id(1));
     client.create_task(&q, id, &Definition::default()).await.unwrap();
-    client.claim(&q, &ClaimRequest::new(route("default"), run_id(1))).await.unwrap().claim.unwrap();
+    client.claim(&q, &ClaimRequest::new(route("default"), run_id(1))).await.unwrap().value.unwrap();
     let none = client.output(&q, id, 0, Some(60)).await.unwrap_err();
     assert_eq!(none.code(), Some(ErrorCode::OutputNotFound));
     for _ in 0..2 {
-        client.add_output(&q, id, run_id(1), 0, "é\n".into()).await.unwrap();
+        client.add_output(&RunKey::new(&q, id, run_id(1)), 0, "é\n".into()).await.unwrap();
     }
     let first = client.output(&q, id, 0, None).await.unwrap();
-    assert_eq!((first.output.start, first.output.end, &*first.output.text), (0, 3, "é\n"));
-    assert_eq!((first.output.attempt, first.output.ended, first.wait_applied), (1, false, None));
+    assert_eq!((first.value.start, first.value.end, &*first.value.text), (0, 3, "é\n"));
+    assert_eq!((first.value.attempt, first.value.ended, first.wait_applied), (1, false, None));
     let idle = client.output(&q, id, 3, Some(1)).await.unwrap();
-    assert_eq!((idle.output.start, &*idle.output.text, idle.wait_applied), (3, "", Some(1)));
+    assert_eq!((idle.value.start, &*idle.value.text, idle.wait_applied), (3, "", Some(1)));
     let print = async {
         tokio::task::yield_now().await;
-        client.add_output(&q, id, run_id(1), 3, "more".into()).await.unwrap();
+        client.add_output(&RunKey::new(&q, id, run_id(1)), 3, "more".into()).await.unwrap();
     };
     let (next, ()) = tokio::join!(client.output(&q, id, 3, Some(60)), print);
-    assert_eq!(&*next.unwrap().output.text, "more");
-    client.report_run(&q, id, run_id(1), &RunReport::Complete { result: JsonObject::empty() }).await.unwrap();
-    assert!(client.output(&q, id, 7, Some(60)).await.unwrap().output.ended);
-    let stale = client.add_output(&q, id, run_id(2), 0, "x".into()).await.unwrap_err();
+    assert_eq!(&*next.unwrap().value.text, "more");
+    client
+        .report_run(&RunKey::new(&q, id, run_id(1)), &RunReport::Complete { result: JsonObject::empty() })
+        .await
+        .unwrap();
+    assert!(client.output(&q, id, 7, Some(60)).await.unwrap().value.ended);
+    let stale = client.add_output(&RunKey::new(&q, id, run_id(2)), 0, "x".into()).await.unwrap_err();
     assert_eq!(stale.code(), Some(ErrorCode::StaleRun));
 }
 
@@ -41,9 +44,9 @@ async fn progress_and_telemetry_are_shown() {
     let server = Server::with_queue();
     let (client, q, id) = (client(&server), queue("q"), task_id(1));
     client.create_task(&q, id, &Definition::default()).await.unwrap();
-    client.claim(&q, &ClaimRequest::new(route("default"), run_id(1))).await.unwrap().claim.unwrap();
+    client.claim(&q, &ClaimRequest::new(route("default"), run_id(1))).await.unwrap().value.unwrap();
     assert_eq!(client.task(&q, id).await.unwrap().progress, None);
-    client.report_progress(&q, id, run_id(1), &object(r#"{"step":1}"#)).await.unwrap();
+    client.report_progress(&RunKey::new(&q, id, run_id(1)), &object(r#"{"step":1}"#)).await.unwrap();
     let task = client.task(&q, id).await.unwrap();
     assert_eq!((task.progress, task.progress_attempt), (Some(object(r#"{"step":1}"#)), Some(1)));
     assert!(task.progress_updated_at >= task.started_at);

@@ -103,7 +103,7 @@ impl<'s> Follow<'s> {
         let wait_seconds = (!may_be_another).then_some(WAIT_SECONDS);
         let answer = context.client.output(&context.queue, id, offset, wait_seconds).await?;
         self.outage.all_answered(Instant::now());
-        let output = answer.output;
+        let output = answer.value;
         if !output.ended && (self.started_at.is_none() || self.is_unsure) && self.is_another_claim().await? {
             // The same output is of another run, as the task says.
             self.logs.cursor = Cursor::default();

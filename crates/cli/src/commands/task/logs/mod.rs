@@ -55,7 +55,7 @@ impl<'s> Logs<'s> {
         }
         loop {
             let answer = self.context.client.output(&self.context.queue, self.id, self.cursor.offset, None).await?;
-            let output = answer.output;
+            let output = answer.value;
             match self.cursor.accept(&output) {
                 Step::AnotherRun => {
                     held.clear();
