@@ -33,13 +33,12 @@ pub trait Selection {
     const COUNT: &'static str;
 
     #[doc(hidden)]
+    const WORD: fn(Self::Dimension) -> &'static str;
+    #[doc(hidden)]
+    const READ: fn(&Value<'_>) -> Result<Self::Item, Unreadable>;
+
+    #[doc(hidden)]
     fn parameters(&self) -> Vec<(&'static str, String)>;
-
-    #[doc(hidden)]
-    fn word(dimension: Self::Dimension) -> &'static str;
-
-    #[doc(hidden)]
-    fn read(value: &Value<'_>) -> Result<Self::Item, Unreadable>;
 }
 
 /// A selection of tasks; selectors are combined with AND.
@@ -96,6 +95,8 @@ impl Selection for TaskSelection {
 
     const LIST: &'static str = paths::TASKS;
     const COUNT: &'static str = paths::TASK_COUNT;
+    const WORD: fn(TaskDimension) -> &'static str = TaskDimension::as_str;
+    const READ: fn(&Value<'_>) -> Result<Task, Unreadable> = Task::read;
 
     fn parameters(&self) -> Parameters {
         let status = self.status.map(|status| status.as_str().to_owned());
@@ -107,14 +108,6 @@ impl Selection for TaskSelection {
             ("include_archived", self.include_archived.then(|| "true".to_owned())),
         ];
         given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-    }
-
-    fn word(dimension: TaskDimension) -> &'static str {
-        dimension.as_str()
-    }
-
-    fn read(value: &Value<'_>) -> Result<Task, Unreadable> {
-        Task::read(value)
     }
 }
 
@@ -143,17 +136,11 @@ impl Selection for WorkerSelection {
 
     const LIST: &'static str = paths::WORKERS;
     const COUNT: &'static str = paths::WORKER_COUNT;
+    const WORD: fn(WorkerDimension) -> &'static str = WorkerDimension::as_str;
+    const READ: fn(&Value<'_>) -> Result<Observation, Unreadable> = read_observation;
 
     fn parameters(&self) -> Parameters {
         self.filter.iter().map(|filter| ("filter", filter.clone())).collect()
-    }
-
-    fn word(dimension: WorkerDimension) -> &'static str {
-        dimension.as_str()
-    }
-
-    fn read(value: &Value<'_>) -> Result<Observation, Unreadable> {
-        read_observation(value)
     }
 }
 
@@ -181,7 +168,7 @@ pub type GroupQuery = PageQuery<Group>;
 impl<T> PageQuery<T> {
     /// The first page of these: of tasks the newest first.
     pub fn of<S: Selection<Item = T>>(selection: S) -> Self {
-        Self::new(S::LIST, selection.parameters(), Vec::new(), |page, _| Page::read(page, S::read))
+        Self::new(S::LIST, selection.parameters(), Vec::new(), |page, _| Page::read(page, S::READ))
     }
 
     fn new(path: &'static str, parameters: Parameters, dimensions: Vec<&'static str>, read: PageReader<T>) -> Self {
@@ -232,7 +219,7 @@ impl TaskQuery {
 impl GroupQuery {
     /// The first page of the groups of these items by one dimension, or by two in this order.
     pub fn by<S: Selection>(dimensions: impl IntoIterator<Item = S::Dimension>, selection: S) -> Self {
-        let dimensions: Vec<_> = dimensions.into_iter().map(S::word).collect();
+        let dimensions: Vec<_> = dimensions.into_iter().map(S::WORD).collect();
         let mut parameters = selection.parameters();
         parameters.push(("group_by", dimensions.join(",")));
         Self::new(S::COUNT, parameters, dimensions, read_groups)

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use taskqueue_client::{Error, Group, Walk};
+use taskqueue_api::lists::Count;
+use taskqueue_client::{Error, GroupQuery, Selection, Walk};
 use taskqueue_core::words;
 use tokio::time::timeout;
 
@@ -53,15 +54,25 @@ pub(super) async fn note_cut(printed: Printed, noun: &str, total: impl Future<Ou
     });
 }
 
-/// Gives the number of groups.
-pub(super) async fn print_groups(
+/// Prints how many there are, in all or of each group. Returns false if there was no group to print.
+pub(super) async fn print_count<S: Selection>(
     context: &ClientContext,
-    mut walk: Walk<Group>,
-    dimensions: &[&'static str],
-) -> Result<u64, CommandError> {
+    selection: S,
+    group_by: Option<&[S::Dimension]>,
+) -> Result<bool, CommandError>
+where
+    S::Dimension: Copy,
+{
+    let Some(dimensions) = group_by else {
+        let count = context.client.count(&context.queue, &selection).await?;
+        context.printer.one(&Count { count })?;
+        return Ok(true);
+    };
+    let words: Vec<&'static str> = dimensions.iter().copied().map(S::WORD).collect();
+    let mut walk = context.client.walk(&context.queue, GroupQuery::by(dimensions.iter().copied(), selection));
     let mut listing = context.printer.listing::<GroupRecord<'_>>();
     while let Some(group) = walk.next().await? {
-        listing.push(&GroupRecord { dimensions, group })?;
+        listing.push(&GroupRecord { dimensions: &words, group })?;
     }
-    Ok(listing.finish()?)
+    Ok(listing.finish()? > 0)
 }

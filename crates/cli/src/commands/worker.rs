@@ -1,10 +1,9 @@
 //! `taskqueue worker ...`
 
-use taskqueue_api::lists::Count;
-use taskqueue_client::{GroupQuery, Observation, WorkerDimension, WorkerSelection};
+use taskqueue_client::{Observation, WorkerSelection};
 use taskqueue_core::words;
 
-use super::print_pages::{note_cut, print_groups, print_items};
+use super::print_pages::{note_cut, print_count, print_items};
 use crate::args::{CountWorkersArgs, ListWorkersArgs, WorkerArgs, WorkerCommand, WorkerSelectionArgs};
 use crate::client_context::{ClientContext, Retrying};
 use crate::failure::{CommandError, Failure};
@@ -58,15 +57,7 @@ async fn note_nothing(context: &ClientContext, selection: &WorkerSelectionArgs) 
 }
 
 async fn count(context: &ClientContext, args: &CountWorkersArgs) -> Result<(), CommandError> {
-    let selection = args.selection.selection();
-    let Some(dimensions) = &args.group_by else {
-        let count = context.client.count(&context.queue, &selection).await?;
-        return Ok(context.printer.one(&Count { count })?);
-    };
-    let words: Vec<&'static str> = dimensions.iter().copied().map(WorkerDimension::as_str).collect();
-    let query = GroupQuery::by(dimensions.iter().copied(), selection);
-    let groups = print_groups(context, context.client.walk(&context.queue, query), &words).await?;
-    if groups == 0 {
+    if !print_count(context, args.selection.selection(), args.group_by.as_deref()).await? {
         note_nothing(context, &args.selection).await;
     }
     Ok(())

@@ -2,15 +2,14 @@
 
 use std::cmp::Ordering;
 
-use taskqueue_api::lists::Count;
-use taskqueue_client::{Explanation, GroupQuery, Reason, Status, Task, TaskDimension, TaskId, TaskSelection};
+use taskqueue_client::{Explanation, Reason, Status, Task, TaskId, TaskSelection};
 use taskqueue_core::dependency::DEPENDENCY_FAILED;
 use taskqueue_core::words;
 
 use super::named_tasks;
 use crate::args::{CountArgs, Format, ListArgs, SelectionArgs, Sort};
 use crate::client_context::{ClientContext, command_line, server_command_line};
-use crate::commands::print_pages::{Printed, note_cut, print_groups, print_items};
+use crate::commands::print_pages::{Printed, note_cut, print_count, print_items};
 use crate::explained_reasons::{Known, Speaker};
 use crate::failure::{CommandError, Failure};
 use crate::field_path::{FieldPath, SortKey};
@@ -144,15 +143,7 @@ async fn note_nothing(context: &ClientContext, selection: &SelectionArgs) {
 }
 
 pub(super) async fn count(context: &ClientContext, args: &CountArgs) -> Result<(), CommandError> {
-    let selection = args.selection.selection();
-    let Some(dimensions) = &args.group_by else {
-        let count = context.client.count(&context.queue, &selection).await?;
-        return Ok(context.printer.one(&Count { count })?);
-    };
-    let words: Vec<&'static str> = dimensions.iter().copied().map(TaskDimension::as_str).collect();
-    let query = GroupQuery::by(dimensions.iter().copied(), selection);
-    let groups = print_groups(context, context.client.walk(&context.queue, query), &words).await?;
-    if groups == 0 {
+    if !print_count(context, args.selection.selection(), args.group_by.as_deref()).await? {
         note_nothing(context, &args.selection).await;
     }
     Ok(())
