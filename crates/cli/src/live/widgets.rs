@@ -101,23 +101,25 @@ pub(crate) fn clock(at: Timestamp) -> String {
 pub(crate) struct Table<'h> {
     columns: Vec<Column<'h>>,
     rows: Vec<Vec<Cell>>,
+    /// The heads of columns that are left out where there is no room, first the least important.
+    leave_out: &'static [&'static str],
 }
 
 impl<'h> Table<'h> {
-    pub(crate) fn new(columns: &[Column<'h>], rows: Vec<Vec<Cell>>) -> Self {
-        Self { columns: columns.to_vec(), rows }
+    pub(crate) fn new(columns: &[Column<'h>], rows: Vec<Vec<Cell>>, leave_out: &'static [&'static str]) -> Self {
+        Self { columns: columns.to_vec(), rows, leave_out }
     }
 
     /// The table that a list command prints.
     pub(crate) fn of<'r, R: Record + 'r>(records: impl IntoIterator<Item = &'r R>, now: Timestamp) -> Self {
-        Self::new(R::COLUMNS, records.into_iter().map(|record| record.cells(now)).collect())
+        Self::new(R::COLUMNS, records.into_iter().map(|record| record.cells(now)).collect(), R::LEAVE_OUT)
     }
 
     /// The head and the rows as lines of at most `width`. Columns are left out in the order of `leave_out` until the others
     /// fit.
-    fn lines(self, width: u16, leave_out: &[&str], theme: Theme) -> (Line<'static>, Vec<Line<'static>>) {
+    fn lines(self, width: u16, theme: Theme) -> (Line<'static>, Vec<Line<'static>>) {
         let terminal = Terminal { colour: false, width: Some(width.into()) };
-        let layout = Layout::fitting(&self.columns, &self.rows, leave_out, terminal);
+        let layout = Layout::fitting(&self.columns, &self.rows, self.leave_out, terminal);
         let line = |pieces: Vec<(String, anstyle::Style)>| -> Line<'static> {
             pieces.into_iter().map(|(text, style)| Span::styled(text, theme.cell(style))).collect()
         };
@@ -125,16 +127,9 @@ impl<'h> Table<'h> {
     }
 
     /// Draws as many rows as fit, so that the marked one is among them.
-    pub(crate) fn draw(
-        self,
-        frame: &mut Frame<'_>,
-        area: Rect,
-        leave_out: &[&str],
-        marked: Option<usize>,
-        theme: Theme,
-    ) {
+    pub(crate) fn draw(self, frame: &mut Frame<'_>, area: Rect, marked: Option<usize>, theme: Theme) {
         let first = |rows, height| first_visible_row(marked.unwrap_or(0), rows, height);
-        self.draw_from(first, |row| Some(row) == marked, frame, area, leave_out, theme);
+        self.draw_from(first, |row| Some(row) == marked, frame, area, theme);
     }
 
     /// Draws as many rows as fit. `first` is given the number of rows and how many fit, and says where to begin.
@@ -144,10 +139,9 @@ impl<'h> Table<'h> {
         is_marked: impl Fn(usize) -> bool,
         frame: &mut Frame<'_>,
         area: Rect,
-        leave_out: &[&str],
         theme: Theme,
     ) {
-        let (head, lines) = self.lines(area.width, leave_out, theme);
+        let (head, lines) = self.lines(area.width, theme);
         let start = first(lines.len(), area.height.saturating_sub(1).into());
         let mark = |(row, line): (usize, Line<'static>)| match is_marked(row) {
             true => line.patch_style(theme.marked()),
@@ -281,8 +275,9 @@ mod tests {
     fn the_least_important_columns_go_first_and_only_where_there_is_no_room() {
         let columns = [Column::text("ID"), Column::number("RUNNING"), Column::number("CANCELLED")];
         let shown = |width| {
-            let table = Table::new(&columns, vec![vec![Cell::new("t_1"), Cell::number(7), Cell::number(8)]]);
-            let (head, rows) = table.lines(width, &["CANCELLED", "RUNNING"], Theme::PLAIN);
+            let cells = vec![vec![Cell::new("t_1"), Cell::number(7), Cell::number(8)]];
+            let table = Table::new(&columns, cells, &["CANCELLED", "RUNNING"]);
+            let (head, rows) = table.lines(width, Theme::PLAIN);
             [head.to_string(), rows[0].to_string()]
         };
         assert_eq!(shown(23), ["ID   RUNNING  CANCELLED", "t_1        7          8"]);

@@ -14,7 +14,7 @@ use crate::client_context::ClientContext;
 use crate::failure::{CommandError, Failure};
 use crate::field_path::FieldPath;
 use crate::live::{self, Controls, DrawContext, Key, RefreshSchedule, Table, View, clock, is_refusal};
-use crate::output::{self, Printer, Record, expanded, field_cells, field_columns};
+use crate::output::{self, Printer, expanded, field_cells, field_columns};
 
 /// The largest page: a refresh is one request.
 const LIMIT_MAX: u64 = 1000;
@@ -138,21 +138,20 @@ impl WatchView {
             let text = if self.page.is_some() { "no tasks" } else { "connecting" };
             return frame.render_widget(Line::styled(text, context.theme.dimmed()), area);
         }
-        let (table, leave_out) = self.table(context);
         // Scrolling stops when the last task is visible.
         let first = |rows: usize, height| self.scroll.min(rows.saturating_sub(height));
         let is_changed = |row: usize| self.changed.contains(&self.tasks()[row].id);
-        table.draw_from(first, is_changed, frame, area, leave_out, context.theme);
+        self.table(context).draw_from(first, is_changed, frame, area, context.theme);
     }
 
-    /// Returns the table of `task list`, and the columns that are left out where there is no room.
-    fn table(&self, context: &DrawContext<'_>) -> (Table<'_>, &'static [&'static str]) {
+    /// Returns the table of `task list`.
+    fn table(&self, context: &DrawContext<'_>) -> Table<'_> {
         match &self.fields {
             Some(fields) => {
                 let rows = self.tasks().iter().map(|task| field_cells(fields, task, context.clock)).collect();
-                (Table::new(&field_columns(fields), rows), &[])
+                Table::new(&field_columns(fields), rows, &[])
             }
-            None => (Table::of(self.tasks(), context.clock), Task::LEAVE_OUT),
+            None => Table::of(self.tasks(), context.clock),
         }
     }
 

@@ -53,10 +53,13 @@ fn routes() -> Rows {
     Rows::Routes(vec![("default".to_owned(), counts([1200, 1, 80, 3, 0])), ("gpu".to_owned(), counts([9, 1, 0, 0, 0]))])
 }
 
+fn drawn(view: &TopView, now: Instant, width: u16, height: u16) -> Vec<String> {
+    at_test_time(now, |context| screen(width, height, |frame| draw(view, frame, context)))
+}
+
 fn shown(rows: Rows, width: u16, height: u16) -> Vec<String> {
     let now = Instant::now();
-    let view = view(now, rows);
-    at_test_time(now, |context| screen(width, height, |frame| draw(&view, frame, context)))
+    drawn(&view(now, rows), now, width, height)
 }
 
 #[test]
@@ -85,7 +88,7 @@ fn without_workers_nothing_is_expected_to_end() {
     let now = Instant::now();
     let mut view = view(now, routes());
     view.snapshot.as_mut().unwrap().queues[0].has_workers = false;
-    let lines = at_test_time(now, |context| screen(110, 12, |frame| draw(&view, frame, context)));
+    let lines = drawn(&view, now, 110, 12);
     assert!(
         lines[2].ends_with("1.0    -") && lines[4].starts_with("default: 1.0 finished/s, no workers"),
         "{lines:#?}"
@@ -152,9 +155,8 @@ fn running_tasks_show_how_long_they_run() {
     );
 }
 
-#[test]
-fn busy_workers_come_first() {
-    let worker = |number: u64, status, task_id: Option<&str>| Observation {
+fn worker(number: u64, status: WorkerStatus, task_id: Option<&str>) -> Observation {
+    Observation {
         id: WorkerId::parse(&format!("w_{number:012}")).unwrap(),
         queue: name("default"),
         report: Report {
@@ -166,7 +168,11 @@ fn busy_workers_come_first() {
         telemetry: None,
         last_seen_at: TEST_TIME.plus_seconds(-50),
         expires_at: TEST_TIME.plus_seconds(250),
-    };
+    }
+}
+
+#[test]
+fn busy_workers_come_first() {
     let busy = worker(2, WorkerStatus::Busy, Some("t_000000000001"));
     let rows = Rows::Workers(vec![worker(1, WorkerStatus::Idle, None), busy]);
     assert_eq!(
@@ -245,8 +251,7 @@ fn stale_data_is_shown_before_a_refresh_has_failed() {
 #[test]
 fn before_the_first_answer_and_without_queues_a_text_says_so() {
     let mut view = TopView::new("unix:/run/\u{7}".to_owned(), name("default"));
-    let shown =
-        |view: &TopView| at_test_time(Instant::now(), |context| screen(80, 12, |frame| draw(view, frame, context)));
+    let shown = |view: &TopView| drawn(view, Instant::now(), 80, 12);
     assert!(shown(&view)[0].starts_with(r"taskqueue at unix:/run/\u{7}  connecting"));
     view.update(Snapshot { queues_left_out: 3, ..snapshot(&[], None) }, Instant::now());
     let lines = shown(&view);
@@ -261,7 +266,7 @@ fn the_selected_queue_stays_in_view_however_many_there_are() {
     let mut view = TopView::new("http://x".to_owned(), name("queue-00"));
     view.update(snapshot(&queues, None), Instant::now());
     (0..17).for_each(|_| view.handle_key(Key::Down));
-    let lines = at_test_time(Instant::now(), |context| screen(80, 12, |frame| draw(&view, frame, context)));
+    let lines = drawn(&view, Instant::now(), 80, 12);
     let marked: Vec<&str> = lines.iter().filter(|line| line.starts_with('>')).map(|line| &line[..10]).collect();
     assert_eq!(marked, ["> queue-17"]);
 }
@@ -323,19 +328,8 @@ fn running_tasks_show_their_progress_where_they_report_one() {
 #[test]
 fn workers_show_what_they_measure_where_one_of_them_does() {
     let telemetry = JsonObject::from_canonical(r#"{"cpu_percent":50,"memory_bytes":1073741824}"#);
-    let worker = Observation {
-        id: WorkerId::parse("w_000000000001").unwrap(),
-        queue: name("default"),
-        report: Report {
-            route: Route::parse("gpu").unwrap(),
-            status: WorkerStatus::Idle,
-            task_id: None,
-            metadata: JsonObject::empty(),
-        },
-        telemetry: Some(Telemetry { value: telemetry, updated_at: TEST_TIME.plus_seconds(-7) }),
-        last_seen_at: TEST_TIME.plus_seconds(-50),
-        expires_at: TEST_TIME.plus_seconds(250),
-    };
+    let telemetry = Some(Telemetry { value: telemetry, updated_at: TEST_TIME.plus_seconds(-7) });
+    let worker = Observation { telemetry, ..worker(1, WorkerStatus::Idle, None) };
     assert_eq!(
         shown(Rows::Workers(vec![worker]), 100, 12)[6..8],
         [
@@ -350,7 +344,7 @@ fn the_output_of_a_task_covers_the_screen_and_shows_its_latest_lines() {
     let now = Instant::now();
     let mut view = view(now, Rows::Running(vec![with_progress(1)]));
     view.handle_key(Key::Open);
-    let shown = |view: &TopView| at_test_time(now, |context| screen(60, 8, |frame| draw(view, frame, context)));
+    let shown = |view: &TopView| drawn(view, now, 60, 8);
     assert!(shown(&view).iter().any(|line| line.starts_with("t_000000000001")), "chosen, not open");
     view.handle_key(Key::Open);
     assert_eq!(shown(&view)[1..3], ["t_000000000001", "reading"]);
@@ -377,7 +371,7 @@ fn the_output_of_a_task_covers_the_screen_and_shows_its_latest_lines() {
     view.update(Snapshot { output: gone, ..snapshot(&[("default", [0; 5])], None) }, now);
     assert_eq!(shown(&view)[1..3], ["t_000000000001  does not exist any more", "nothing that it printed is kept"]);
     for (width, height) in [(1, 1), (2, 3), (300, 2)] {
-        at_test_time(now, |context| screen(width, height, |frame| draw(&view, frame, context)));
+        drawn(&view, now, width, height);
     }
     assert!(view.go_back() && view.open.is_none());
 }
@@ -386,12 +380,12 @@ fn the_output_of_a_task_covers_the_screen_and_shows_its_latest_lines() {
 fn a_paused_or_limited_queue_says_so_and_others_have_no_column_for_it() {
     let now = Instant::now();
     let mut view = view(now, routes());
-    let plain = at_test_time(now, |context| screen(120, 20, |frame| draw(&view, frame, context)));
+    let plain = drawn(&view, now, 120, 20);
     assert!(!plain.iter().any(|line| line.contains("LIMITS")), "{plain:#?}");
     let mut limited = snapshot(&[("default", [1200, 2, 80, 3, 0]), ("gpu", [0, 0, 0, 0, 7])], Some(routes()));
     limited.queues[1].settings = Some("paused, max 8".to_owned());
     view.update(limited, now);
-    let lines = at_test_time(now, |context| screen(120, 20, |frame| draw(&view, frame, context)));
+    let lines = drawn(&view, now, 120, 20);
     assert!(lines.iter().any(|line| line.contains("gpu") && line.contains("paused, max 8")), "{lines:#?}");
 }
 
