@@ -2,7 +2,7 @@
 //! block. Here is also who may have written the files of a server; secrets are judged in `private_file.rs`, those of clients in
 //! `config/file.rs`.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -38,6 +38,20 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content)?;
     file.sync_all()
+}
+
+/// Replaces a file at once by what `write` writes, so that nobody reads half of it. `new` is its name until then: beside it, because a
+/// rename needs the same file system, and of this process alone.
+pub(crate) fn replace_file(place: &Path, new: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
+    // What a killed process with this id may have left behind. A link of somebody else is not followed.
+    drop(fs::remove_file(new));
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
+    let replaced = write(file).and_then(|()| fs::rename(new, place));
+    if replaced.is_err() {
+        // The first error is the one that counts.
+        drop(fs::remove_file(new));
+    }
+    replaced
 }
 
 /// The absolute path, for people or programs that may have another current folder.

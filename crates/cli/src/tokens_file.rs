@@ -17,7 +17,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_server::auth::{NamedToken, TokenDigest, TokenSet};
 
 pub(crate) use self::reload::watch;
-use crate::files::{check_server_file, hex, read_server_file};
+use crate::files::{check_server_file, hex, read_server_file, replace_file};
 
 /// Before its path, in messages.
 const NAME: &str = "the tokens file";
@@ -159,24 +159,17 @@ fn own(path: &Path) -> io::Result<File> {
 
 /// Puts a new file in the place of the old one, with its mode and owner.
 fn replace(target: &Path, text: &[u8], old: &fs::Metadata) -> io::Result<()> {
-    // Beside the target: a rename needs the same file system. A name of this process alone: others write to other files of the folder.
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let new = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
-    let written = (|| {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    replace_file(target, &new, |mut file| {
         file.write_all(text)?;
         let made = file.metadata()?;
         if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
             fchown(&file, Some(old.uid()), Some(old.gid()))?;
         }
         file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
-        file.sync_all()?;
-        fs::rename(&new, target)
-    })();
-    if written.is_err() {
-        drop(fs::remove_file(&new));
-    }
-    written
+        file.sync_all()
+    })
 }
 
 #[cfg(test)]

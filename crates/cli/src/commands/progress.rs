@@ -1,9 +1,6 @@
 //! `taskqueue progress`: writes what a run says of its progress to the file that the worker reads. Nothing is sent from here.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::io::Write;
 
 use taskqueue_core::json::JsonObject;
 use taskqueue_worker::command::{PROGRESS_FILE_BYTES, PROGRESS_FILE_VARIABLE};
@@ -11,6 +8,7 @@ use taskqueue_worker::command::{PROGRESS_FILE_BYTES, PROGRESS_FILE_VARIABLE};
 use crate::args::ProgressArgs;
 use crate::config::path_in;
 use crate::failure::Failure;
+use crate::files::replace_file;
 use crate::json_args::{object_members, object_with};
 
 pub(crate) fn run(args: &ProgressArgs) -> Result<(), Failure> {
@@ -19,7 +17,9 @@ pub(crate) fn run(args: &ProgressArgs) -> Result<(), Failure> {
         let why = "this is not inside a run of taskqueue loop";
         Failure::Usage(format!("{why}: {PROGRESS_FILE_VARIABLE}, which names the file of the run, is not set"))
     })?;
-    replace(&path, progress.as_str())
+    // Several processes of a run may do this at the same time.
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    replace_file(&path, &new, |mut file| file.write_all(format!("{}\n", progress.as_str()).as_bytes()))
         .map_err(Failure::because(format!("cannot write the progress to {}", path.display())))
 }
 
@@ -30,18 +30,4 @@ fn object(args: &ProgressArgs) -> Result<JsonObject, Failure> {
         return Err(Failure::Usage(format!("the progress has to be shorter than {PROGRESS_FILE_BYTES} bytes")));
     }
     Ok(progress)
-}
-
-/// Replaces the file at once, so that nobody reads half of it.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // Several processes of a run may do this at the same time.
-    let next = path.with_extension(format!("{}.new", std::process::id()));
-    let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&next);
-    let replaced = written.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()));
-    let replaced = replaced.and_then(|()| fs::rename(&next, path));
-    if replaced.is_err() {
-        // The first error is the one that counts.
-        drop(fs::remove_file(&next));
-    }
-    replaced
 }
