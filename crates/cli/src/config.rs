@@ -12,8 +12,6 @@ use taskqueue_client::Config;
 use taskqueue_core::ids::QueueName;
 use taskqueue_worker::command::URL_FILE_VARIABLE;
 
-#[cfg(test)]
-pub(crate) use self::file::keys as file_keys;
 use self::file::{ConfigFile, Content, TokenLocation};
 pub(crate) use self::file::{Secret, user_folder};
 pub(crate) use self::source::{Source, Sourced, Trust, read_authorities};
@@ -292,4 +290,4 @@ pub(crate) fn path_in(name: &str) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -196,7 +196,7 @@ fn listed(routes: &[Route]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::testing::TEST_TIME;
+    use crate::live::tests::TEST_TIME;
 
     fn id(n: u64) -> TaskId {
         TaskId::parse(&format!("t_{n:0>12}")).unwrap()

@@ -5,7 +5,7 @@ mod controls;
 mod event_loop;
 mod schedule;
 #[cfg(test)]
-pub(crate) mod testing;
+pub(crate) mod tests;
 mod widgets;
 
 pub(crate) use self::controls::{Controls, Key};

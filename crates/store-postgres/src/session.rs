@@ -236,16 +236,15 @@ impl PlanAge {
 }
 
 #[cfg(test)]
-impl PlanAge {
-    /// Looks at the beginning of the next transaction.
-    pub(crate) fn look_next(&self) {
-        self.0.lock().looked_at = None;
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl PlanAge {
+        /// Looks at the beginning of the next transaction.
+        pub(crate) fn look_next(&self) {
+            self.0.lock().looked_at = None;
+        }
+    }
 
     #[test]
     fn plans_are_outdated_once_for_each_time_that_a_table_doubles() {

@@ -51,7 +51,7 @@ macro_rules! statements {
         $(pub(crate) static $name: Sql = Sql::new(|| text(stringify!($name)));)*
 
         #[cfg(test)]
-        pub(crate) static SINGLE: &[(&str, &Sql)] = &[$((stringify!($name), &$name)),*];
+        static SINGLE: &[(&str, &Sql)] = &[$((stringify!($name), &$name)),*];
     };
 }
 
@@ -79,21 +79,6 @@ macro_rules! visiting_statements {
         #[cfg(test)]
         static VISITING: &[(&str, &SqlPair)] = &[$((stringify!($name), &$name)),*];
     };
-}
-
-/// All statements with their names.
-#[cfg(test)]
-pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let pairs = DIRECTED.iter().chain(VISITING);
-    let single = SINGLE.iter().map(|(name, text)| (*name, text.as_str()));
-    single.chain(pairs.flat_map(|(name, pair)| [false, true].map(|second| (*name, pair.choose(second)))))
-}
-
-/// The names of the texts that are used.
-#[cfg(test)]
-pub(crate) fn used_texts() -> impl Iterator<Item = &'static str> {
-    let names = SINGLE.iter().map(|(name, _)| *name).chain(DIRECTED.iter().map(|(name, _)| *name));
-    names.chain(["VISIT_TASKS", "VISIT_WHOLE_TASKS"])
 }
 
 directed_statements! {
@@ -141,7 +126,21 @@ statements! {
 mod tests {
     use rusqlite::{Connection, StatementStatus};
 
+    use super::*;
     use crate::{migrate, open, statements};
+
+    /// All statements with their names.
+    fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let pairs = DIRECTED.iter().chain(VISITING);
+        let single = SINGLE.iter().map(|(name, text)| (*name, text.as_str()));
+        single.chain(pairs.flat_map(|(name, pair)| [false, true].map(|second| (*name, pair.choose(second)))))
+    }
+
+    /// The names of the texts that are used.
+    fn used_texts() -> impl Iterator<Item = &'static str> {
+        let names = SINGLE.iter().map(|(name, _)| *name).chain(DIRECTED.iter().map(|(name, _)| *name));
+        names.chain(["VISIT_TASKS", "VISIT_WHOLE_TASKS"])
+    }
 
     fn migrated() -> Connection {
         let mut connection = Connection::open_in_memory().unwrap();
@@ -159,7 +158,7 @@ mod tests {
     #[test]
     fn every_statement_prepares() {
         let connection = migrated();
-        for (name, sql) in statements::all() {
+        for (name, sql) in all() {
             assert!(connection.prepare(sql).is_ok(), "{name}: {:?}", connection.prepare(sql).err());
         }
     }
@@ -171,7 +170,7 @@ mod tests {
         std::fs::File::create(&path).unwrap();
         let mut connection = open::writer(&path).unwrap();
         migrate::migrate(&mut connection, &path).unwrap();
-        for (name, sql) in statements::all().filter(|(_, sql)| sql.contains("SELECT")) {
+        for (name, sql) in all().filter(|(_, sql)| sql.contains("SELECT")) {
             let mut statement = connection.prepare(sql).unwrap();
             for value in 0..3 {
                 let values = rusqlite::params_from_iter((0..statement.parameter_count()).map(|_| value));
@@ -183,7 +182,7 @@ mod tests {
 
     #[test]
     fn every_statement_has_one_text_and_every_text_is_used() {
-        let mut used: Vec<&str> = statements::used_texts().collect();
+        let mut used: Vec<&str> = used_texts().collect();
         used.sort_unstable();
         let lines = statements::FILES.iter().flat_map(|file| file.lines());
         let mut written: Vec<&str> = lines.filter_map(|line| line.strip_prefix("-- name: ")).collect();
@@ -232,7 +231,7 @@ mod tests {
             "LIST_OBJECTS",
         ];
         let connection = migrated();
-        for (name, sql) in statements::all() {
+        for (name, sql) in all() {
             let plan = plan(&connection, sql);
             let scans = plan.iter().any(|step| step.starts_with("SCAN") || step.contains("TEMP B-TREE"));
             assert_eq!(scans, scanning.contains(&name), "{name}: {plan:#?}");

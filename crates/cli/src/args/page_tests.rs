@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, Command};
 
 use super::*;
-use crate::config::file_keys;
+use crate::config::tests::file_keys;
 
 /// The words of a line as a shell would split it. Words that stand between commands are `None`.
 fn words(line: &str) -> Vec<Option<String>> {

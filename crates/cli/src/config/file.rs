@@ -109,14 +109,6 @@ fn parse(text: &str) -> Result<Content, String> {
     }
 }
 
-/// The keys that a file may have, as the refusal of another one lists them.
-#[cfg(test)]
-pub(crate) fn keys() -> Vec<String> {
-    let refusal = parse("no_such_key = 1").unwrap_err();
-    let (_, keys) = refusal.split_once("expected one of").unwrap();
-    keys.split('`').skip(1).step_by(2).map(str::to_owned).collect()
-}
-
 /// The user's file: below `XDG_CONFIG_HOME`, or else below `.config` of the home folder.
 pub(super) fn user_file(config_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     user_folder(config_home, home, ".config").map(|folder| folder.join(USER_FILE))

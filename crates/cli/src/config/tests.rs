@@ -4,8 +4,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::file::{ConfigFile, user_file};
+use super::file::{ConfigFile, Content, user_file};
 use super::*;
+
+/// The keys that a file may have, as the refusal of another one lists them.
+pub(crate) fn file_keys() -> Vec<String> {
+    let refusal = toml::from_str::<Content>("no_such_key = 1").unwrap_err();
+    let (_, keys) = refusal.message().split_once("expected one of").unwrap();
+    keys.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
 
 fn shown(config: &ClientConfig) -> Vec<String> {
     config.settings().iter().map(|setting| format!("{}={} {}", setting.name, setting.value, setting.source)).collect()

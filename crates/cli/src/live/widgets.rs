@@ -162,19 +162,13 @@ fn first_visible_row(marked: usize, rows: usize, height: usize) -> usize {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
-    colour: bool,
+    pub(super) colour: bool,
 }
 
 impl Theme {
     pub(crate) fn of_stdout() -> Self {
         Self { colour: Terminal::of_stdout().colour }
     }
-
-    #[cfg(test)]
-    pub(crate) const PLAIN: Self = Self { colour: false };
-
-    #[cfg(test)]
-    pub(crate) const COLOURED: Self = Self { colour: true };
 
     fn tinted(self, colour: Color, otherwise: Modifier) -> Style {
         if self.colour { Style::new().fg(colour) } else { Style::new().add_modifier(otherwise) }

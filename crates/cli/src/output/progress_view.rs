@@ -78,7 +78,7 @@ fn others(progress: &JsonObject, used: &[&str]) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::testing::{TEST_TIME, task};
+    use crate::live::tests::{TEST_TIME, task};
 
     /// A task that was claimed 100 seconds ago and said this 10 seconds ago.
     fn running(progress: &str) -> Task {

@@ -224,24 +224,6 @@ impl<'a> Scanner<'a> {
     }
 }
 
-#[cfg(test)]
-thread_local! {
-    static SCANNED_BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
-/// How many bytes of canonical text this thread has scanned, for tests of cost.
-#[cfg(test)]
-pub(crate) fn scanned_bytes() -> usize {
-    SCANNED_BYTES.get()
-}
-
-#[cfg(test)]
-impl Drop for Scanner<'_> {
-    fn drop(&mut self) {
-        SCANNED_BYTES.set(SCANNED_BYTES.get() + self.at);
-    }
-}
-
 /// `target` with the members that `patch` names replaced, merged or removed. It is nested no deeper than the deeper of the
 /// two, and no longer than both texts together.
 pub fn merge_patch(target: &JsonObject, patch: &JsonObject) -> JsonObject {
@@ -326,6 +308,27 @@ fn write_key(out: &mut Vec<u8>, key: JsonStr<'_>) {
     out.push(b'"');
     out.extend_from_slice(key.0.as_bytes());
     out.extend_from_slice(b"\":");
+}
+
+/// How much is scanned, for tests of cost.
+#[cfg(test)]
+pub(crate) mod scanned {
+    use std::cell::Cell;
+
+    thread_local! {
+        static BYTES: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Returns how many bytes of canonical text this thread has scanned.
+    pub(crate) fn scanned_bytes() -> usize {
+        BYTES.get()
+    }
+
+    impl Drop for super::Scanner<'_> {
+        fn drop(&mut self) {
+            BYTES.set(BYTES.get() + self.at);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub use canonical::{
     JsonObject, LoneSurrogateKeys, ObjectError, PathStep, Unusable, Value, integer_len, write_integer, write_value,
 };
 #[cfg(test)]
-pub(crate) use lookup::scanned_bytes;
+pub(crate) use lookup::scanned::scanned_bytes;
 pub use lookup::{Found, elements, has_key, lookup, members, merge_patch};
 pub use object::{ObjectWriter, write_array, write_time};
 pub use parse::{ParseError, Reader, parse};

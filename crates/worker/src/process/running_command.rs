@@ -155,7 +155,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 static REGISTRY: Mutex<SupervisorRegistry> = Mutex::new(SupervisorRegistry { pids: BTreeSet::new(), is_closed: false });
 
 /// The supervisors without a run. Never locked for long.
-static IDLE: Mutex<Vec<Supervisor>> = Mutex::new(Vec::new());
+pub(crate) static IDLE: Mutex<Vec<Supervisor>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
 struct SupervisorRegistry {
@@ -167,7 +167,7 @@ struct SupervisorRegistry {
 /// A supervisor process. When this is dropped, it kills its run and exits.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    pid: i32,
+    pub(crate) pid: i32,
     /// `None` while it has a run.
     socket: Option<UnixStream>,
 }
@@ -194,10 +194,6 @@ impl Supervisor {
         Ok(Self { pid, socket: Some(socket) })
     }
 
-    pub(crate) fn pid(&self) -> i32 {
-        self.pid
-    }
-
     pub(crate) fn take_socket(&mut self) -> io::Result<tokio::net::UnixStream> {
         let socket = self.socket.take().ok_or_else(|| io::Error::other("this supervisor has a run"))?;
         tokio::net::UnixStream::from_std(socket)
@@ -209,13 +205,6 @@ impl Supervisor {
             self.socket = Some(socket);
             IDLE.lock().push(self);
         }
-    }
-}
-
-#[cfg(test)]
-impl Supervisor {
-    pub(crate) fn put_back(self) {
-        IDLE.lock().push(self);
     }
 }
 

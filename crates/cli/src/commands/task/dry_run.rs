@@ -258,7 +258,7 @@ mod tests {
     use taskqueue_core::limits::TASK_DATA_BYTES;
 
     use super::*;
-    use crate::live::testing::task;
+    use crate::live::tests::task;
 
     #[test]
     fn changes_are_told_by_member() {

@@ -205,7 +205,7 @@ mod tests {
     use taskqueue_client::Status;
 
     use super::*;
-    use crate::live::testing::{at_test_time, screen, task};
+    use crate::live::tests::{at_test_time, screen, task};
 
     #[test]
     fn tasks_that_are_new_or_different_have_changed_and_others_not() {

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::commands::status_counts::StatusCounts;
     use crate::commands::top::snapshot::Rows;
-    use crate::live::testing::task;
+    use crate::live::tests::task;
 
     fn name(text: &str) -> QueueName {
         QueueName::parse(text).unwrap()

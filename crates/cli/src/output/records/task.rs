@@ -236,7 +236,7 @@ mod tests {
     use taskqueue_client::{Dependencies, JsonObject, RunId, SchedulingFields, TaskId};
 
     use super::*;
-    use crate::live::testing::{TEST_TIME, task};
+    use crate::live::tests::{TEST_TIME, task};
 
     #[test]
     fn a_task_that_was_cancelled_without_a_run_waits_no_longer() {

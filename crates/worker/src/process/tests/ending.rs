@@ -155,9 +155,9 @@ async fn a_supervisor_that_was_killed_while_it_was_idle_gets_no_run() {
     for _ in 0..8 {
         let idle = Supervisor::idle();
         if let Some(idle) = idle {
-            proc::signal(idle.pid(), rustix::process::Signal::KILL);
-            until("it has ended", || !is_alive(idle.pid())).await;
-            idle.put_back();
+            proc::signal(idle.pid, rustix::process::Signal::KILL);
+            until("it has ended", || !is_alive(idle.pid)).await;
+            running_command::IDLE.lock().push(idle);
         }
         assert_eq!(Trial::shell("exit 4").run().await.end().status, Exit::Code(4));
     }

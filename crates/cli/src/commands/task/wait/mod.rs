@@ -293,7 +293,7 @@ mod tests {
     use taskqueue_client::{JsonObject, Task};
 
     use super::*;
-    use crate::live::testing::{TEST_TIME, task};
+    use crate::live::tests::{TEST_TIME, task};
 
     #[test]
     fn problems_are_counted_and_what_is_well_is_not_named() {

@@ -9,7 +9,7 @@ use taskqueue_client::{JsonObject, TaskId, Telemetry, Version, WorkerId, WorkerS
 use super::*;
 use crate::commands::status_counts::StatusCounts;
 use crate::commands::top::snapshot::{Detail, Pane, QueueCounts, Rows, Snapshot, TaskOutput};
-use crate::live::testing::{TEST_TIME, at_test_time, screen, task};
+use crate::live::tests::{TEST_TIME, at_test_time, screen, task};
 use crate::live::{ConnectionState, FetchError, Key, Theme, View};
 
 fn name(text: &str) -> QueueName {

@@ -9,6 +9,11 @@ use taskqueue_core::time::Timestamp;
 
 use super::{ConnectionState, Controls, DrawContext, Theme};
 
+impl Theme {
+    pub(crate) const PLAIN: Self = Self { colour: false };
+    pub(crate) const COLOURED: Self = Self { colour: true };
+}
+
 /// The lines of a screen of this size, without trailing blanks.
 pub(crate) fn screen(width: u16, height: u16, draw: impl FnOnce(&mut Frame<'_>)) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
