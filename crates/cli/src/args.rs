@@ -2,7 +2,6 @@
 //! opened or started here. One file per kind of command in `args/`, and `help.txt` with what is said below the flags; this file lists the
 //! commands, has those about the program itself, and turns a clap error into one line.
 
-mod change;
 mod connection;
 mod installation;
 mod queue;
@@ -26,7 +25,6 @@ use clap_complete::Shell;
 use self::serve_file::ServeFile;
 use crate::failure::Failure;
 
-pub(crate) use self::change::*;
 pub(crate) use self::connection::*;
 pub(crate) use self::installation::*;
 pub(crate) use self::queue::*;

@@ -129,24 +129,19 @@ fn client(config: &ClientConfig, retrying: Retrying) -> Result<Client, Failure> 
 
 /// Names the source of the wrong value.
 fn config_failure(error: &ConfigError, config: &ClientConfig) -> Failure {
-    let url = &config.url;
+    let Sourced { value: url, source } = &config.url;
     match error {
-        ConfigError::BaseUrl { reason } => {
-            Failure::Usage(format!("the URL {} ({}) cannot be used: {reason}", url.value, url.source))
-        }
+        ConfigError::BaseUrl { reason } => Failure::Usage(format!("the URL {url} ({source}) cannot be used: {reason}")),
         ConfigError::Token => {
             let source = config.token.as_ref().map(|token| token.source.to_string()).unwrap_or_default();
             Failure::Usage(format!("the token ({source}) must be visible ASCII characters without blanks"))
         }
         ConfigError::InsecureToken => Failure::Refused(format!(
-            "the token would be sent unencrypted to {} ({}); use https:// or --allow-insecure-token",
-            url.value, url.source
+            "the token would be sent unencrypted to {url} ({source}); use https:// or --allow-insecure-token"
         )),
         ConfigError::TrustWithoutTls => Failure::Usage(format!(
-            "the TLS pin or authorities ({}) are for https:// only, and the URL is {} ({})",
-            trust_source(config),
-            url.value,
-            url.source
+            "the TLS pin or authorities ({}) are for https:// only, and the URL is {url} ({source})",
+            trust_source(config)
         )),
         ConfigError::Authorities { reason } => {
             Failure::Usage(format!("the file of TLS authorities ({}) cannot be used: {reason}", trust_source(config)))

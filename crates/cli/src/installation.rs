@@ -45,10 +45,6 @@ impl Part {
         }
     }
 
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|part| part.file_name() == name)
-    }
-
     /// Returns how it is said that a backup has none. A certificate is missed together with its key.
     pub(crate) fn absence(self) -> Option<&'static str> {
         match self {
@@ -284,7 +280,7 @@ fn parse(text: &[u8]) -> Result<Manifest, &'static str> {
 fn entry<'v>(file: &'v Value<'v>) -> Result<Entry, Unreadable> {
     let file = ObjectReader::of(file, "file")?;
     Ok(Entry {
-        part: file.parsed("name", Part::named)?,
+        part: file.parsed("name", |name| Part::ALL.into_iter().find(|part| part.file_name() == name))?,
         bytes: file.count("bytes")?,
         sha256: file.text("sha256")?.to_owned(),
         from: file.text("from")?.to_owned(),

@@ -3,6 +3,7 @@
 //! starts no processes.
 
 use std::io;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,22 +97,10 @@ fn is_sign_of_life<T>(answer: &Result<T, StoreError>) -> bool {
 /// `/path` of a socket, or `@name` of one that is in no file system.
 fn address(socket: &str) -> io::Result<SocketAddr> {
     match socket.strip_prefix('@') {
-        Some(name) => abstract_address(name),
+        Some(name) => SocketAddr::from_abstract_name(name),
         None if socket.starts_with('/') => SocketAddr::from_pathname(socket),
         None => Err(io::Error::new(io::ErrorKind::InvalidInput, "it begins with neither / nor @")),
     }
-}
-
-#[cfg(target_os = "linux")]
-fn abstract_address(name: &str) -> io::Result<SocketAddr> {
-    use std::os::linux::net::SocketAddrExt;
-
-    SocketAddr::from_abstract_name(name)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn abstract_address(_: &str) -> io::Result<SocketAddr> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no sockets without a file"))
 }
 
 /// The longest time without a sign of life, if one is asked for and of this process.

@@ -60,7 +60,7 @@ impl ServerSignals {
                 }
             }
         });
-        Ok(Self { stops, reloads: Reloads(reloads) })
+        Ok(Self { stops, reloads })
     }
 
     /// Done when the server was told so many times to stop: whoever tells it twice does not want to wait.
@@ -70,19 +70,10 @@ impl ServerSignals {
     }
 }
 
-/// Hears of every SIGHUP since the process was started; of several at once if nobody asked meanwhile.
-#[derive(Clone)]
-pub(crate) struct Reloads(watch::Receiver<()>);
+/// Changes at every SIGHUP since the process was started; once at several if nobody asked meanwhile.
+pub(crate) type Reloads = watch::Receiver<()>;
 
-impl Reloads {
-    pub(crate) async fn next(&mut self) {
-        if self.0.changed().await.is_err() {
-            std::future::pending().await
-        }
-    }
-}
-
-/// Looks at a file for ever: at each SIGHUP, and between them so often as `every` says. `look` is told whether somebody asked, and runs on a
+/// Looks at a file until the process ends: at each SIGHUP, and between them so often as `every` says. `look` is told whether somebody asked, and runs on a
 /// thread of its own, because a file system over the network may take its time.
 pub(crate) async fn follow<S: Send + 'static, F: Send + 'static>(
     mut state: S,
@@ -95,15 +86,10 @@ pub(crate) async fn follow<S: Send + 'static, F: Send + 'static>(
     // A disk that hung for a minute needs no sixty looks afterwards.
     ticks.iter_mut().for_each(|ticks| ticks.set_missed_tick_behavior(MissedTickBehavior::Delay));
     loop {
-        let tick = async {
-            match &mut ticks {
-                Some(ticks) => drop(ticks.tick().await),
-                None => std::future::pending().await,
-            }
-        };
         let is_asked = select! {
-            () = tick => false,
-            () = reloads.next() => true,
+            Some(_) = async { Some(ticks.as_mut()?.tick().await) } => false,
+            Ok(()) = reloads.changed() => true,
+            else => return,
         };
         let look = look.clone();
         let looking = spawn_blocking(move || {

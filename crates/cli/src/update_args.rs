@@ -28,6 +28,9 @@ pub(crate) fn update(given: &ChangeArgs, after: Vec<TaskId>, now: Timestamp) -> 
     refuse_both(ARGS, !whole.is_empty(), patches.args_patch.is_some())?;
     refuse_both(METADATA, metadata.is_some(), patches.metadata_patch.is_some())?;
     let new_name = given.name.as_deref().map(checked_name).transpose()?;
+    let SchedulingChangeArgs { new, no_delay, no_retry_delay, no_timeout, no_after } = &given.scheduling;
+    // Without a delay a task can be claimed at once.
+    let is_at_once = *no_delay || new.delay.is_some_and(|delay| delay.is_zero());
     let update = Update {
         name: if *no_name { Some(None) } else { new_name.map(Some) },
         args: (!whole.is_empty()).then(|| args_object(&whole)).transpose()?,
@@ -36,9 +39,13 @@ pub(crate) fn update(given: &ChangeArgs, after: Vec<TaskId>, now: Timestamp) -> 
         max_attempts: given.max_attempts,
         routes: routes(&given.routes)?,
         result: result.as_deref().map(|text| object(text, "--result")).transpose()?,
+        not_before: if is_at_once { Some(None) } else { not_before(new, now).map(Some) },
+        retry_delay: if *no_retry_delay { Some(None) } else { new.retry_delay.map(Some) },
+        timeout_seconds: if *no_timeout { Some(None) } else { new.timeout.map(Some) },
+        dependencies: Some(dependencies(after)?).filter(|after| *no_after || !after.is_empty()),
+        on_dependency_failure: new.on_dependency_failure,
         ..patches
     };
-    let update = change_scheduling(update, &given.scheduling, after, now)?;
     if update == Update::default() {
         return Err(Failure::Usage(
             "say what to change, for example --priority 5; see taskqueue task update --help".to_owned(),
@@ -122,26 +129,6 @@ pub(crate) fn scheduling(given: &SchedulingArgs, after: Vec<TaskId>) -> Result<S
         on_dependency_failure: given.on_dependency_failure.unwrap_or_default(),
     };
     Ok(fields.into())
-}
-
-/// Returns the update with what the flags change of that.
-fn change_scheduling(
-    update: Update,
-    given: &SchedulingChangeArgs,
-    after: Vec<TaskId>,
-    now: Timestamp,
-) -> Result<Update, Failure> {
-    let SchedulingChangeArgs { new, no_delay, no_retry_delay, no_timeout, no_after } = given;
-    let is_at_once = *no_delay || new.delay.is_some_and(|delay| delay.is_zero());
-    let after = dependencies(after)?;
-    Ok(Update {
-        not_before: if is_at_once { Some(None) } else { not_before(new, now).map(Some) },
-        retry_delay: if *no_retry_delay { Some(None) } else { new.retry_delay.map(Some) },
-        timeout_seconds: if *no_timeout { Some(None) } else { new.timeout.map(Some) },
-        dependencies: (*no_after || !after.is_empty()).then_some(after),
-        on_dependency_failure: new.on_dependency_failure,
-        ..update
-    })
 }
 
 fn dependencies(after: Vec<TaskId>) -> Result<Dependencies, Failure> {
@@ -244,10 +231,12 @@ mod tests {
 
     #[test]
     fn an_update_changes_what_is_named_and_takes_away_what_is_not_wanted() {
-        let change_after =
-            |given: &SchedulingChangeArgs, after| change_scheduling(Update::default(), given, after, NOW).unwrap();
+        let of_scheduling =
+            |given: &SchedulingChangeArgs| ChangeArgs { scheduling: given.clone(), ..ChangeArgs::default() };
+        let change_after = |given: &SchedulingChangeArgs, after| update(&of_scheduling(given), after, NOW).unwrap();
         let change = |given: &SchedulingChangeArgs| change_after(given, Vec::new());
-        assert_eq!(change(&SchedulingChangeArgs::default()), Update::default());
+        let nothing = update(&of_scheduling(&SchedulingChangeArgs::default()), Vec::new(), NOW);
+        assert!(matches!(nothing, Err(Failure::Usage(_))), "{nothing:?}");
         let none = SchedulingChangeArgs {
             no_delay: true,
             no_retry_delay: true,

@@ -7,8 +7,8 @@ use taskqueue_core::activity::Unit;
 use taskqueue_core::ids::{QueueName, Route};
 use taskqueue_core::time::Timestamp;
 
-use super::change::ConfirmArgs;
 use super::connection::{ConnectionArgs, OutputArgs};
+use super::task::ConfirmArgs;
 use super::values::{OrNone, count_or_none, duration_or_none, interval, queue_name, route_limit, time, unit};
 
 #[derive(Debug, Args)]

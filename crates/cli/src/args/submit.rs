@@ -8,10 +8,10 @@ use clap::Args;
 use taskqueue_core::fields::defined_fields;
 use taskqueue_core::ids::{Route, TaskId};
 use taskqueue_core::limits::RETRY_DELAY_MAX_SECONDS_DEFAULT;
-use taskqueue_core::scheduling::{self, OnDependencyFailure, RetryDelay};
+use taskqueue_core::scheduling::{OnDependencyFailure, RetryDelay};
 use taskqueue_core::time::Timestamp;
 
-use super::values::{TaskRef, batch_label, duration, route, task_id, task_ref, time};
+use super::values::{TaskRef, batch_label, duration, on_dependency_failure, route, run_limit, task_id, task_ref, time};
 
 /// Returns the paragraph about the lines of a file in the help of `task submit`.
 pub(super) fn lines_help() -> String {
@@ -197,15 +197,6 @@ fn retry_delay(text: &str) -> Result<RetryDelay, &'static str> {
     // A first delay alone is never cut by the longest one that others have.
     let longest = longest.unwrap_or(RETRY_DELAY_MAX_SECONDS_DEFAULT).max(first);
     RetryDelay::new(first, None, Some(longest)).ok_or(FORM)
-}
-
-fn run_limit(text: &str) -> Result<i64, &'static str> {
-    let seconds = duration(text).ok().and_then(|time| i64::try_from(time.as_secs()).ok());
-    seconds.and_then(scheduling::run_limit).ok_or("write a duration from 1s to 365d, such as 30s, 5m or 2h")
-}
-
-fn on_dependency_failure(text: &str) -> Result<OnDependencyFailure, &'static str> {
-    OnDependencyFailure::parse(text).ok_or("use wait or cancel")
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::task_name;
 use taskqueue_core::grouping::{TaskDimension, WorkerDimension, dimensions};
 use taskqueue_core::ids::{QueueName, Route, TaskId};
+use taskqueue_core::scheduling::{self, OnDependencyFailure};
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 
@@ -44,12 +45,19 @@ parsers! {
     pub(super) duration: Duration = seconds_with_unit, "write a duration as 30s, 5m, 2h or 7d";
     pub(super) nonzero_duration: Duration = |text| seconds_with_unit(text).filter(|time| !time.is_zero()),
         "write a duration of at least 1 second as 30s, 5m, 2h or 7d";
-    pub(super) interval: Duration = seconds_within_reason, "write seconds from 0.2 to 3600, such as 2 or 0.5";
+    pub(super) run_limit: i64 = |text| scheduling::run_limit(i64::try_from(seconds_with_unit(text)?.as_secs()).ok()?),
+        "write a duration from 1s to 365d, such as 30s, 5m or 2h";
+    pub(super) on_dependency_failure: OnDependencyFailure = OnDependencyFailure::parse, "use wait or cancel";
+    pub(super) interval: Duration =
+        |text| text.parse().ok().filter(|seconds| (0.2..=3600.0).contains(seconds)).map(Duration::from_secs_f64),
+        "write seconds from 0.2 to 3600, such as 2 or 0.5";
     pub(super) time_limit: OrNone<Duration> = |text| or_none(text, "never", seconds_with_unit),
         "write a duration as 30, 30s, 5m or 2h, or never";
     pub(super) number_limit: OrNone<u32> = |text| or_none(text, "never", |text| text.parse().ok().filter(|number| *number > 0)),
         "write a number of at least 1, or never";
-    pub(super) count_or_none: OrNone<u64> = |text| or_none(text, "none", signed_count), "write a number from 0, or none";
+    pub(super) count_or_none: OrNone<u64> =
+        |text| or_none(text, "none", |text| text.parse().ok().filter(|count: &u64| i64::try_from(*count).is_ok())),
+        "write a number from 0, or none";
     pub(super) duration_or_none: OrNone<u64> =
         |text| or_none(text, "none", |text| seconds_with_unit(text).map(|time| time.as_secs())),
         "write a duration as 30m, 12h or 7d, or none";
@@ -95,17 +103,6 @@ fn seconds_with_unit(text: &str) -> Option<Duration> {
     let with_unit = UNITS.iter().find_map(|(unit, seconds, _)| Some((text.strip_suffix(unit)?, *seconds)));
     let (number, unit_seconds) = with_unit.unwrap_or((text, 1));
     Some(Duration::from_secs(u64::from(number.parse::<u32>().ok()?) * unit_seconds))
-}
-
-/// Reads the seconds between refreshes, such as `2` or `0.5`.
-fn seconds_within_reason(text: &str) -> Option<Duration> {
-    let seconds = text.parse().ok().filter(|seconds| (0.2..=3600.0).contains(seconds));
-    seconds.map(Duration::from_secs_f64)
-}
-
-/// Reads a count. The server keeps it as an integer of 64 bits with a sign.
-fn signed_count(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|count| i64::try_from(*count).is_ok())
 }
 
 /// Reads the numbers of a worker's slots. As many slots as `--jobs` allows, with numbers that no machine has more GPUs than.

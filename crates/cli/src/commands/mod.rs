@@ -20,7 +20,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap_mangen::Man;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 use crate::args::{self, Command, CompletionsArgs, ConfigArgs, ConfigCommand, HealthArgs};
 use crate::args::{LogFormat, LogLevel, ManArgs, OutputArgs, QueueArg};
@@ -64,23 +64,15 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
 }
 
 /// Runs a command that opens a store, with logging and a runtime with several threads.
-fn run_with_logs(
-    format: LogFormat,
-    level: LogLevel,
-    work: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
+fn run_with_logs<F: Future<Output = Result<(), Failure>>>(format: LogFormat, level: LogLevel, work: F) -> F::Output {
     // Dropped last, so that every log line is written.
     let _guard = logging::start(format, level)?;
-    let runtime = runtime()?;
+    let threads = available_parallelism().map_or(1, NonZero::get).min(WORKER_THREADS_MAX);
+    let runtime = Builder::new_multi_thread().worker_threads(threads).thread_name("tq-async").enable_all().build();
+    let runtime = runtime.map_err(Failure::because("cannot start threads"))?;
     let outcome = runtime.block_on(work);
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     outcome
-}
-
-fn runtime() -> Result<Runtime, Failure> {
-    let threads = available_parallelism().map_or(1, NonZero::get).min(WORKER_THREADS_MAX);
-    let built = Builder::new_multi_thread().worker_threads(threads).thread_name("tq-async").enable_all().build();
-    built.map_err(Failure::because("cannot start threads"))
 }
 
 fn print_health(args: &HealthArgs) -> Result<(), Failure> {

@@ -130,7 +130,12 @@ async fn change_retention(context: &ClientContext, args: &QueueRetentionArgs) ->
     let patch = SettingsPatch { retention, ..SettingsPatch::default() };
     // Only so many routes have limits, and this changes none.
     let after = patch.apply(&before).unwrap_or_else(|_| before.clone());
-    let outdated = outdated(context, &args.name, &before.retention, &after.retention).await?;
+    // By the clock of this machine.
+    let mut outdated = 0;
+    for filter in newly_outdated(&before.retention, &after.retention, output::now()) {
+        let selection = TaskSelection::all().filter(filter).include_archived(true);
+        outdated += context.client.count(&args.name, &selection).await?;
+    }
     if outdated > 0 {
         let tasks = words::count(outdated, "task");
         let question = format!("Delete {tasks} of queue {} that ended longer ago, and later ones in time?", args.name);
@@ -174,21 +179,6 @@ fn kept(args: &QueueRetentionArgs) -> Result<RetentionPatch, Failure> {
         failed_seconds: seconds(failed),
         cancelled_seconds: seconds(cancelled),
     })
-}
-
-/// Returns how many tasks a change lets the server delete now, by the clock of this machine.
-async fn outdated(
-    context: &ClientContext,
-    queue: &QueueName,
-    before: &Retention,
-    after: &Retention,
-) -> Result<u64, CommandError> {
-    let mut count = 0;
-    for filter in newly_outdated(before, after, output::now()) {
-        let selection = TaskSelection::all().filter(filter).include_archived(true);
-        count += context.client.count(queue, &selection).await?;
-    }
-    Ok(count)
 }
 
 /// The tasks that are kept no longer because of a change, as a filter for each status.

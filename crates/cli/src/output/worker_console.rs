@@ -40,15 +40,8 @@ impl WorkerConsole {
     pub(crate) fn start() -> Self {
         let (chunks, chunks_in) = mpsc::channel(CHUNKS_BUFFERED);
         let (messages, messages_in) = mpsc::channel(MESSAGES_BUFFERED);
-        let has_status = Self::has_status();
-        let writer = ConsoleWriter {
-            has_status,
-            is_one_file: is_one_file(),
-            status: String::new(),
-            is_drawn: false,
-            at_line_start: true,
-            has_title: false,
-        };
+        let (has_status, is_one_file) = (Self::has_status(), is_one_file());
+        let writer = ConsoleWriter { has_status, is_one_file, at_line_start: true, ..ConsoleWriter::default() };
         let thread = std::thread::Builder::new().name("tq-screen".to_owned());
         // Without the thread nothing is shown, but tasks still run.
         let thread = thread.spawn(move || writer.write(chunks_in, messages_in)).ok();
@@ -95,6 +88,7 @@ impl ConsoleHandle {
 }
 
 /// The state of the thread that writes.
+#[derive(Default)]
 struct ConsoleWriter {
     has_status: bool,
     /// True if standard output and standard error are the same terminal, log file or pipe.

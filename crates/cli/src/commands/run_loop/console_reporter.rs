@@ -117,13 +117,9 @@ impl EventSink for ConsoleReporter {
         match event {
             Event::Started { claim, .. } => self.active_runs.began(claim.task.id, claim.run_id),
             Event::Ended { run_id, .. } => self.active_runs.ended(*run_id),
+            Event::Connected => self.notify.ready(&self.serves),
+            Event::Idle(reason) => self.console.line(event_text::idle(reason, &self.queue, &self.route), false),
             _ => {}
-        }
-        if matches!(event, Event::Connected) {
-            self.notify.ready(&self.serves);
-        }
-        if let Event::Idle(reason) = event {
-            return self.console.line(event_text::idle(reason, &self.queue, &self.route), false);
         }
         if let Some(line) = event_text::of(event, self.colour) {
             self.console.line(line.text, line.after_output);

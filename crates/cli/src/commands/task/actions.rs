@@ -112,7 +112,7 @@ async fn change_and_requeue(
 
 pub(super) async fn run(context: &ClientContext, action: Action, target: &TargetArgs) -> Result<(), CommandError> {
     match named_tasks::ids(context, &target.ids).await?.as_slice() {
-        [] => act_on_selection(context, action, &target.selection, target.confirm).await,
+        [] => act_on_selection(context, action, target).await,
         [id] => act_on_one(context, action, *id).await,
         ids => act_on_ids(context, action, ids).await,
     }
@@ -151,23 +151,19 @@ async fn act_on_ids(context: &ClientContext, action: Action, ids: &[TaskId]) -> 
 }
 
 /// Acts on selected tasks. Those whose state does not allow the action are left out. The command fails if that leaves nothing to do.
-async fn act_on_selection(
-    context: &ClientContext,
-    action: Action,
-    args: &SelectionArgs,
-    confirm: ConfirmArgs,
-) -> Result<(), CommandError> {
+async fn act_on_selection(context: &ClientContext, action: Action, target: &TargetArgs) -> Result<(), CommandError> {
+    let TargetArgs { selection: args, confirm, .. } = target;
     if action.bulk().is_some() {
         context.client.require_extensions().await?;
     }
     let (change, mut done_before) = (action.change, 0);
     let (counts, progress) = loop {
         // Before the progress bar, which would be drawn over the question.
-        let counts = change.count(context, args.selection(), confirm).await?;
+        let counts = change.count(context, args.selection(), *confirm).await?;
         let applicable = counts.among(change.applies_to());
         let mut progress = ActionProgress::new(context, action.clone(), applicable);
         (progress.left_out, progress.done) = (counts.total() - applicable, done_before);
-        if applicable == 0 || progress.act(args, applicable, confirm).await? {
+        if applicable == 0 || progress.act(args, applicable, *confirm).await? {
             break (counts, progress);
         }
         done_before = progress.done;

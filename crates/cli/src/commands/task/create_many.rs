@@ -57,7 +57,10 @@ where
         outcome = async {
             context.client.require_extensions().await?;
             feed(&mut creator).await?;
-            creator.wait_for_results().await
+            while let Some(result) = creator.calls.next().await? {
+                creator.record(result)?;
+            }
+            Ok::<(), CommandError>(())
         } => {
             outcome?;
             false
@@ -113,7 +116,13 @@ impl<'s> TaskCreator<'s> {
             fatal = fatal.or(error);
         }
         if let Some(error) = fatal {
-            return Err(self.abort(error));
+            self.count_ended();
+            if self.created + self.existing > 0 {
+                // The same command can continue from there.
+                let done = self.summary().sentence();
+                self.progress.suspend(|| output::note(&format!("{done} so far; run the same command again to go on")));
+            }
+            return Err(error.into());
         }
         self.position = self.position.max(end);
         self.progress.set_position(self.position);
@@ -150,16 +159,6 @@ impl<'s> TaskCreator<'s> {
         }
     }
 
-    /// Prints what was done so far. The same command can continue from there.
-    fn abort(&mut self, error: Error) -> CommandError {
-        self.count_ended();
-        if self.created + self.existing > 0 {
-            let done = self.summary().sentence();
-            self.progress.suspend(|| output::note(&format!("{done} so far; run the same command again to go on")));
-        }
-        error.into()
-    }
-
     /// Counts what else was answered already, and prints all refusals that are known. What failed fails again at the next try.
     fn count_ended(&mut self) {
         while let Some(BatchResult { tasks, .. }) = self.calls.next_ended() {
@@ -169,13 +168,6 @@ impl<'s> TaskCreator<'s> {
         }
         self.open.clear();
         self.print_known_refusals();
-    }
-
-    async fn wait_for_results(&mut self) -> Result<(), CommandError> {
-        while let Some(result) = self.calls.next().await? {
-            self.record(result)?;
-        }
-        Ok(())
     }
 
     /// Calls that go on are given up: their tasks may have been created or not, and the next try finds out.

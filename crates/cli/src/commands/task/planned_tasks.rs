@@ -10,7 +10,7 @@ use std::path::Path;
 use std::{fmt, mem, thread};
 
 use taskqueue_api::task_line::{LineError, LineReader, LineTask};
-use taskqueue_client::{Creation, Definition, TaskId, Timestamp};
+use taskqueue_client::{Creation, TaskId, Timestamp};
 use taskqueue_core::batch_label::labelled;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
@@ -105,10 +105,13 @@ impl TaskGroup {
     /// Many proxies take bodies of 1 MiB, and a request is a little longer than is counted here. A task that is larger is a group
     /// of its own.
     const BYTES_MAX: usize = 1_000_000;
+    /// About what a request has of a task besides its definition: the id, a time, and the names of fields.
+    const FRAME_BYTES: usize = 100;
 
     /// Adds a task. If it does not fit any more, it begins the next group, and the full one is returned.
     pub(super) fn push(&mut self, task: Result<PlannedTask, WrongTask>, end: u64) -> Option<Self> {
-        let bytes = task.as_ref().map_or(0, |planned| request_bytes(&planned.creation.definition));
+        let request_bytes = |planned: &PlannedTask| Self::FRAME_BYTES + planned.creation.definition.stored_bytes();
+        let bytes = task.as_ref().map_or(0, request_bytes);
         let fits = self.tasks.len() < Self::TASKS_MAX && self.bytes + bytes <= Self::BYTES_MAX;
         let full = (!fits && !self.tasks.is_empty()).then(|| mem::take(self));
         self.tasks.push(task);
@@ -116,13 +119,6 @@ impl TaskGroup {
         self.end = end;
         full
     }
-}
-
-/// Returns about how many bytes a task needs in a request.
-fn request_bytes(definition: &Definition) -> usize {
-    /// The id, a time, and the names of fields that are only in a request.
-    const FRAME_BYTES: usize = 100;
-    FRAME_BYTES + definition.stored_bytes()
 }
 
 /// Further refusals are only counted.

@@ -45,17 +45,8 @@ pub(super) async fn run(context: &ClientContext, args: &ListArgs) -> Result<(), 
     if format == Format::Jsonl {
         return print_changes(context, query, every).await;
     }
-    show_changes(context, query, args.fields(), every).await
-}
-
-async fn show_changes(
-    context: &ClientContext,
-    query: TaskQuery,
-    fields: Option<&[FieldPath]>,
-    every: Duration,
-) -> Result<(), CommandError> {
     live::require_terminal("--watch", "--watch with --output jsonl")?;
-    let view = WatchView::new(context.queue.clone(), fields.map(<[FieldPath]>::to_vec));
+    let view = WatchView::new(context.queue.clone(), args.fields().map(<[FieldPath]>::to_vec));
     live::run(view, every, |()| {
         let (client, queue, query) = (context.client.clone(), context.queue.clone(), query.clone());
         async move { client.page(&queue, &query).await }

@@ -262,11 +262,6 @@ impl OutputReader {
     }
 }
 
-/// Returns whether nothing is kept, or the task is gone.
-fn is_missing(error: &Error) -> bool {
-    matches!(error.code(), Some(ErrorCode::OutputNotFound | ErrorCode::TaskNotFound))
-}
-
 #[cfg(test)]
 mod tests {
     use taskqueue_client::{Output, Route};

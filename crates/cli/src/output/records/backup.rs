@@ -60,10 +60,6 @@ pub(crate) struct CheckedFolder {
 }
 
 impl CheckRecord<'_> {
-    fn word(&self) -> &'static str {
-        if self.report.findings.is_sound() { "sound" } else { "damaged" }
-    }
-
     pub(crate) fn sentence(&self) -> String {
         let Some(CheckedFolder { files, has_database }) = self.folder else { return self.of_database() };
         let files = words::count(files, "file");
@@ -94,7 +90,7 @@ impl Record for CheckRecord<'_> {
             object = object.integer("files", files).boolean("has_database", has_database);
         }
         object
-            .text("status", self.word())
+            .text("status", if findings.is_sound() { "sound" } else { "damaged" })
             .integer("schema", *schema)
             .boolean("rules_checked", *rules_checked)
             .integer("queues", *queues)
