@@ -34,7 +34,7 @@ pub(crate) const NAME: &str = "tq-supervisor";
 
 /// If this process was started as a supervisor, does its work and returns its exit code; otherwise returns `None` at once.
 ///
-/// A program that uses [`CommandRunner`](crate::process::CommandRunner) calls this first in its `main`.
+/// A program that runs commands calls this first in its `main`.
 #[must_use]
 pub fn run_if_supervisor() -> Option<ExitCode> {
     let is_supervisor = std::env::args_os().next().is_some_and(|name| name == NAME);

@@ -6,33 +6,33 @@ mod housekeeping;
 mod json_file;
 mod progress_file;
 mod run_folder;
-mod settings;
 
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::watch;
+use taskqueue_client::{QueueName, Route};
+use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use self::ending::TimeLimit;
 pub use self::housekeeping::Housekeeping;
 pub use self::progress_file::PROGRESS_FILE_BYTES;
 use self::progress_file::ProgressFile;
 use self::run_folder::RunFolder;
-pub use self::settings::{CommandSettings, PROGRESS_FILE_VARIABLE, RUN_VARIABLES, TrustVariable};
 use crate::events::{Event, EventSink};
 use crate::handler::{Handler, HandlerResult, Misfit, TaskRun};
-use crate::process::start::REMOVED_VARIABLES;
 pub use crate::process::start::URL_FILE_VARIABLE;
-use crate::process::{CommandEnd, CommandRunner, CommandSpec, Output, StartError};
-use crate::run_dir::RunDirError;
+use crate::process::start::{REMOVED_VARIABLES, TIMEOUT, TLS_CA, TLS_PIN, TOKEN, TRACE};
+use crate::process::{self, Chunk, CommandSpec, Output, WindowSize};
+use crate::run_dir::{RunDir, RunDirError};
 use crate::spool::DISK_TIMEOUT;
-use crate::template::{FillError, paths};
+use crate::template::{FillError, Template, paths};
 
 /// The default size limit of a log: enough for days of progress bars.
 pub const LOG_CAP_BYTES: u64 = 100 * 1024 * 1024;
@@ -40,17 +40,55 @@ pub const LOG_CAP_BYTES: u64 = 100 * 1024 * 1024;
 /// Between two looks at the progress file of a run.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
+#[derive(Debug)]
+pub struct CommandSettings {
+    pub template: Template,
+    pub run_dir: RunDir,
+    /// The URL of the server, for commands that call it.
+    pub url: String,
+    /// The project file that names the URL, if one does. `taskqueue` commands inside the run then send no other token there.
+    pub url_file: Option<PathBuf>,
+    /// The trust of commands that call the server, if not the authorities of the system.
+    pub tls: Option<TrustVariable>,
+    pub queue: QueueName,
+    pub route: Route,
+    /// The token, if commands may have it.
+    pub token: Option<String>,
+    /// The longest time of a run; then it is stopped and fails.
+    pub timeout: Option<Duration>,
+    /// The time that a command has to end after SIGTERM.
+    pub grace: Duration,
+    pub log_cap_bytes: u64,
+    /// The time for which folders of ended runs are kept; `None` keeps all. Those of runs that go on are made new more often.
+    pub keep_runs: Option<Duration>,
+    /// Receives the output.
+    pub relay: mpsc::Sender<Chunk>,
+    /// Relays output in whole lines that begin with slot and task, because several commands run at once.
+    pub by_line: bool,
+    /// The size of the commands' terminals, as it changes; `None` means pipes.
+    pub terminal: Option<watch::Receiver<WindowSize>>,
+}
+
+/// The trust of a command when it calls the server over TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TrustVariable {
+    /// Servers with one of these keys, with commas between them.
+    Pin(String),
+    /// The certificate authorities in this file.
+    Authorities(PathBuf),
+}
+
 pub struct CommandHandler {
     settings: CommandSettings,
-    runner: CommandRunner,
     events: Arc<dyn EventSink>,
     /// The template has fitted a task.
     has_fitted: AtomicBool,
 }
 
 impl CommandHandler {
-    pub fn new(settings: CommandSettings, runner: CommandRunner, events: Arc<dyn EventSink>) -> Self {
-        Self { settings, runner, events, has_fitted: AtomicBool::new(false) }
+    /// Runs commands in a process that [`crate::keeper::start`] has made the reaper of what they leave behind.
+    pub fn new(settings: CommandSettings, events: Arc<dyn EventSink>) -> Self {
+        Self { settings, events, has_fitted: AtomicBool::new(false) }
     }
 
     /// The command for a task. As long as the template has fitted none, a value that is missing is a mistake in the template;
@@ -72,9 +110,10 @@ impl CommandHandler {
     fn spec(&self, run: &TaskRun, folder: &RunFolder) -> Result<CommandSpec, HandlerResult> {
         Ok(CommandSpec {
             argv: self.argv(run)?,
-            environment: settings::run_variables(&self.settings, run, folder),
+            environment: run_variables(&self.settings, run, folder),
             remove: REMOVED_VARIABLES.map(Into::into).to_vec(),
             run_id: run.claim.run_id,
+            grace: self.settings.grace,
             processes: run.processes.clone(),
             output: Output {
                 log: folder.log(),
@@ -103,11 +142,24 @@ impl Handler for CommandHandler {
             Err(result) => return result,
         };
         let program = spec.argv.first().cloned().unwrap_or_default();
-        let (limit, is_exceeded) = (self.time_limit(&run), AtomicBool::new(false));
-        let end = match self
-            .run_command(spec, &run, &folder, limit.as_ref().map(|limit| limit.ends_at), &is_exceeded)
-            .await
-        {
+        let of_task = run.times_out_at.zip(run.claim.task.scheduling.run_limit());
+        let (limit, is_exceeded) = (TimeLimit::first(self.settings.timeout, of_task), AtomicBool::new(false));
+        let (control, receiver) = watch::channel(*run.control.borrow());
+        let ends_at = limit.as_ref().map(|limit| limit.ends_at);
+        let meanwhile = async {
+            tokio::join!(
+                ending::pass_on_control(ends_at, run.control.clone(), &control, &is_exceeded),
+                folder.keep_new(housekeeping::refresh_interval(self.settings.keep_runs)),
+                ProgressFile::new(folder.progress()).watch(PROGRESS_INTERVAL, &run.progress),
+            )
+        };
+        let ended = tokio::select! {
+            biased;
+            ended = process::run(spec, receiver) => ended,
+            // None of these ends.
+            _ = meanwhile => std::future::pending().await,
+        };
+        let end = match ended {
             Ok(end) => end,
             Err(error) => return ending::result_of_start_error(&program, &error),
         };
@@ -129,35 +181,6 @@ impl Handler for CommandHandler {
 }
 
 impl CommandHandler {
-    /// The limit of the worker or of the task, whichever ends the run first.
-    fn time_limit(&self, run: &TaskRun) -> Option<TimeLimit> {
-        let of_task = run.times_out_at.zip(run.claim.task.scheduling.run_limit());
-        TimeLimit::first(self.settings.timeout, of_task)
-    }
-
-    /// Runs the command to its end, or until its time is over, of which `is_exceeded` tells.
-    async fn run_command(
-        &self,
-        spec: CommandSpec,
-        run: &TaskRun,
-        folder: &RunFolder,
-        ends_at: Option<Instant>,
-        is_exceeded: &AtomicBool,
-    ) -> Result<CommandEnd, StartError> {
-        let progress = ProgressFile::new(folder.progress());
-        let refresh_interval = housekeeping::refresh_interval(self.settings.keep_runs);
-        let (control, receiver) = watch::channel(*run.control.borrow());
-        tokio::select! {
-            biased;
-            end = self.runner.run(spec, receiver, self.settings.grace) => end,
-            () = ending::pass_on_control(ends_at, run.control.clone(), &control, is_exceeded) => {
-                std::future::pending().await
-            }
-            () = folder.keep_new(refresh_interval) => std::future::pending().await,
-            () = progress.watch(PROGRESS_INTERVAL, &run.progress) => std::future::pending().await,
-        }
-    }
-
     fn note<'a>(&self, run: &TaskRun, notes: impl IntoIterator<Item = &'a Option<String>>) {
         for text in notes.into_iter().flatten() {
             self.events.on_event(&Event::Note { task_id: Some(run.claim.task.id), text });
@@ -180,4 +203,47 @@ async fn unless_stopped<T: Send + 'static>(run: &mut TaskRun, work: impl FnOnce(
         done = spawn_blocking(work) => done.ok(),
         () = async { run.stop_requested().await; sleep(DISK_TIMEOUT).await } => None,
     }
+}
+
+/// The variable with the path of the file in which a command says how far it is.
+pub const PROGRESS_FILE_VARIABLE: &str = "TASKQUEUE_PROGRESS_FILE";
+
+const ROUTE: &str = "TASKQUEUE_ROUTE";
+const TASK_ID: &str = "TASKQUEUE_TASK_ID";
+const ATTEMPT: &str = "TASKQUEUE_ATTEMPT";
+const WORKER_ID: &str = "TASKQUEUE_WORKER_ID";
+const SLOT: &str = "TASKQUEUE_SLOT";
+const RUN_DIR: &str = "TASKQUEUE_RUN_DIR";
+const ARGS_FILE: &str = "TASKQUEUE_ARGS_FILE";
+const RESULT_FILE: &str = "TASKQUEUE_RESULT_FILE";
+
+/// The variables that tell a command about its run, besides the run id. The others are settings of clients.
+pub const RUN_VARIABLES: [&str; 10] =
+    [ROUTE, TASK_ID, ATTEMPT, WORKER_ID, SLOT, RUN_DIR, ARGS_FILE, RESULT_FILE, PROGRESS_FILE_VARIABLE, TIMEOUT];
+
+/// Returns the variables that are added to the environment of a run.
+fn run_variables(settings: &CommandSettings, run: &TaskRun, folder: &RunFolder) -> Vec<(OsString, OsString)> {
+    let task = &run.claim.task;
+    let mut variables: Vec<(OsString, OsString)> = vec![
+        ("TASKQUEUE_URL".into(), settings.url.as_str().into()),
+        ("TASKQUEUE_QUEUE".into(), settings.queue.as_str().into()),
+        (ROUTE.into(), settings.route.as_str().into()),
+        (TASK_ID.into(), task.id.as_str().into()),
+        (ATTEMPT.into(), task.attempt.to_string().into()),
+        (WORKER_ID.into(), run.worker_id.as_str().into()),
+        (SLOT.into(), run.slot.to_string().into()),
+        (RUN_DIR.into(), folder.path().into()),
+        (ARGS_FILE.into(), folder.args().into()),
+        (RESULT_FILE.into(), folder.result().into()),
+        (PROGRESS_FILE_VARIABLE.into(), folder.progress().into()),
+        (TRACE.into(), run.trace.to_string().into()),
+    ];
+    variables.extend(task.scheduling.run_limit().map(|limit| (TIMEOUT.into(), limit.as_secs().to_string().into())));
+    variables.extend(settings.token.iter().map(|token| (TOKEN.into(), token.into())));
+    variables.extend(settings.url_file.iter().map(|file| (URL_FILE_VARIABLE.into(), file.into())));
+    variables.extend(settings.tls.as_ref().map(|trust| match trust {
+        TrustVariable::Pin(pins) => (TLS_PIN.into(), pins.into()),
+        TrustVariable::Authorities(path) => (TLS_CA.into(), path.into()),
+    }));
+    variables
 }

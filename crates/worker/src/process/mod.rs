@@ -9,14 +9,13 @@ pub(crate) mod start;
 #[cfg(test)]
 mod tests;
 
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
 use std::process::ExitStatus;
-use std::time::Duration;
 
-use rustix::process::{Signal, getpid, set_child_subreaper};
+use rustix::process::Signal;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 pub use self::output::{Chunk, Output};
 use self::start::StartedCommand;
@@ -54,60 +53,39 @@ pub struct CommandEnd {
     pub process_note: Option<String>,
 }
 
-/// Runs commands. All instances of a process share one pool of supervisors.
+/// Runs a command and returns when no process of the run is alive. If the future is dropped before, the run is killed. All runs of a
+/// process share one pool of supervisors.
 ///
-/// While it is used, this process may start no other child: it would be killed as a process that a run has left. The `main` of the
-/// program has to begin with [`run_if_supervisor`](crate::run_if_supervisor), because the program is started again as supervisor.
-#[derive(Clone, Copy, Debug)]
-pub struct CommandRunner {
-    _private: (),
-}
-
-impl CommandRunner {
-    /// Makes this process a child subreaper: orphans among its descendants become its children.
-    ///
-    /// # Errors
-    ///
-    /// Where the kernel does not support that.
-    pub fn new() -> io::Result<Self> {
-        set_child_subreaper(Some(getpid()))?;
-        Ok(Self { _private: () })
-    }
-
-    /// Runs a command and returns when no process of the run is alive. If the future is dropped before, the run is killed.
-    ///
-    /// # Errors
-    ///
-    /// When the command could not be started.
-    pub async fn run(
-        &self,
-        spec: CommandSpec,
-        control: watch::Receiver<RunControl>,
-        grace: Duration,
-    ) -> Result<CommandEnd, StartError> {
-        let program = spec.argv.first().cloned().unwrap_or_default();
-        let not_started = |error| StartError::of(&program, error);
-        let StartedCommand { running, sources, resizer } = start::start(&spec, grace).await.map_err(not_started)?;
-        let _begun = spec.processes.begin(running.supervisor());
-        let mut forwarder = output::OutputForwarder::new(spec.output, sources, resizer);
-        let end = {
-            let mut forwarding = pin!(forwarder.run());
-            let mut waiting = pin!(running.wait(control));
-            let mut is_drained = false;
-            let end = loop {
-                tokio::select! {
-                    end = &mut waiting => break end,
-                    () = &mut forwarding, if !is_drained => is_drained = true,
-                }
-            };
-            if !is_drained {
-                output::drain(forwarding).await;
+/// This process has to be a child subreaper, so that orphans among its descendants become its children (`keeper.rs`). It may start no
+/// other child: that would be killed as a process that a run has left. The `main` of the program has to begin with
+/// [`run_if_supervisor`](crate::run_if_supervisor), because the program is started again as supervisor.
+///
+/// # Errors
+///
+/// When the command could not be started.
+pub(crate) async fn run(spec: CommandSpec, control: watch::Receiver<RunControl>) -> Result<CommandEnd, StartError> {
+    let program = spec.argv.first().cloned().unwrap_or_default();
+    let not_started = |error| StartError::of(&program, error);
+    let StartedCommand { running, sources, resizer } = start::start(&spec).await.map_err(not_started)?;
+    let _begun = spec.processes.begin(running.supervisor.pid);
+    let mut forwarder = output::OutputForwarder::new(spec.output, sources, resizer);
+    let end = {
+        let mut forwarding = pin!(forwarder.run());
+        let mut waiting = pin!(running.wait(control));
+        let mut is_drained = false;
+        let end = loop {
+            tokio::select! {
+                end = &mut waiting => break end,
+                () = &mut forwarding, if !is_drained => is_drained = true,
             }
-            end.map_err(not_started)?
         };
-        let (tail, log_note) = forwarder.finish().await;
-        // A command that could not be killed, or whose end is unknown, counts as killed.
-        let status = end.status.map_or(Exit::Signal(Signal::KILL.as_raw()), |raw| ExitStatus::from_raw(raw).into());
-        Ok(CommandEnd { status, was_stopped: end.was_stopped, tail, log_note, process_note: end.note })
-    }
+        if !is_drained {
+            let _ = timeout(output::DRAIN_TIMEOUT, forwarding).await;
+        }
+        end.map_err(not_started)?
+    };
+    let (tail, log_note) = forwarder.finish().await;
+    // A command that could not be killed, or whose end is unknown, counts as killed.
+    let status = end.status.map_or(Exit::Signal(Signal::KILL.as_raw()), |raw| ExitStatus::from_raw(raw).into());
+    Ok(CommandEnd { status, was_stopped: end.was_stopped, tail, log_note, process_note: end.note })
 }

@@ -26,7 +26,7 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// The longest time for reading the rest of the output after the run has ended. It takes time only if the relay or the log hangs, or if
 /// a process outside the run has the pipe open.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The destinations of the output of a run.
 #[derive(Debug)]
@@ -211,11 +211,6 @@ impl OutputForwarder {
         };
         (self.tail.text(), note)
     }
-}
-
-/// Waits until the rest of the output is forwarded, with a timeout.
-pub(crate) async fn drain(forwarding: impl Future<Output = ()>) {
-    let _ = timeout(DRAIN_TIMEOUT, forwarding).await;
 }
 
 /// Longer lines are split.

@@ -26,9 +26,9 @@ use crate::supervisor::messages::{NotStarted, Reply, Request, RunEnd, frame};
 /// A command that runs. When this is dropped, the run is killed.
 #[derive(Debug)]
 pub(crate) struct RunningCommand {
-    supervisor: Supervisor,
+    pub(crate) supervisor: Supervisor,
     socket: tokio::net::UnixStream,
-    received: ReceiveBuffer,
+    pub(crate) received: ReceiveBuffer,
 }
 
 impl RunningCommand {
@@ -76,7 +76,8 @@ impl RunningCommand {
                     Ok(Reply::Terminal) => {}
                     Err(_) => break,
                 },
-                wanted = stronger(&mut control, sent) => {
+                // A stronger request than the one that was sent. If the sender was dropped, none comes.
+                Ok(wanted) = async { control.wait_for(|wanted| *wanted > sent).await.map(|wanted| *wanted) } => {
                     sent = wanted;
                     let request = if wanted == RunControl::Kill { Request::Kill } else { Request::Stop };
                     // If the supervisor was killed, the next reply is an error.
@@ -106,16 +107,6 @@ impl RunningCommand {
         }
     }
 
-    /// The pid of its supervisor.
-    pub(crate) fn supervisor(&self) -> i32 {
-        self.supervisor.pid()
-    }
-
-    /// The files that came with the last reply.
-    pub(crate) fn take_files(&mut self) -> Vec<OwnedFd> {
-        self.received.take_files()
-    }
-
     /// The command could not be started; the supervisor can start another.
     pub(crate) fn not_started(self, errno: i32, is_of_command: bool) -> NotStarted {
         self.release();
@@ -131,15 +122,6 @@ impl RunningCommand {
     /// No process of the run is left: returns the supervisor to the pool.
     fn release(self) {
         self.supervisor.release(self.socket);
-    }
-}
-
-/// Waits for a stronger request than the one that was sent. If the sender was dropped, none comes.
-async fn stronger(control: &mut watch::Receiver<RunControl>, sent: RunControl) -> RunControl {
-    let wanted = control.wait_for(|wanted| *wanted > sent).await.map(|wanted| *wanted);
-    match wanted {
-        Ok(wanted) => wanted,
-        Err(_) => std::future::pending().await,
     }
 }
 

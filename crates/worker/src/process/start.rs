@@ -72,6 +72,8 @@ pub struct CommandSpec {
     /// Variables that are removed from it first.
     pub remove: Vec<OsString>,
     pub run_id: RunId,
+    /// The time that it has to end after SIGTERM.
+    pub grace: Duration,
     pub output: Output,
     /// Learns which processes are those of the run.
     pub processes: RunProcesses,
@@ -127,11 +129,11 @@ pub(crate) struct StartedCommand {
     pub(crate) resizer: Option<WindowResizer>,
 }
 
-pub(crate) async fn start(spec: &CommandSpec, grace: Duration) -> Result<StartedCommand, NotStarted> {
+pub(crate) async fn start(spec: &CommandSpec) -> Result<StartedCommand, NotStarted> {
     let mut environment = spec.environment.clone();
     environment.push((RUN_ID_VARIABLE.into(), spec.run_id.as_str().into()));
     let (argv, remove) = (spec.argv.clone(), spec.remove.clone());
-    let start = StartRequest { argv, remove, environment, grace, window: None };
+    let start = StartRequest { argv, remove, environment, grace: spec.grace, window: None };
     match &spec.output.terminal {
         None => piped(start).await,
         Some(size) => on_terminal(start, size.clone()).await,
@@ -160,7 +162,7 @@ async fn on_terminal(
             return Err(io::Error::other("the supervisor of the run was killed").into());
         }
     }
-    let pty = running.take_files().pop().ok_or_else(|| io::Error::other("the supervisor sent no terminal"))?;
+    let pty = running.received.take_files().pop().ok_or_else(|| io::Error::other("the supervisor sent no terminal"))?;
     let resizer = WindowResizer { pty: pty.try_clone()?, size };
     Ok(StartedCommand { running, sources: [Some(OutputSource::terminal(pty)?), None], resizer: Some(resizer) })
 }

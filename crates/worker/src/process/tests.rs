@@ -6,6 +6,7 @@ mod output;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
+use rustix::process::{getpid, set_child_subreaper};
 use taskqueue_core::ids::RunId;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
@@ -58,6 +59,7 @@ impl Trial {
             environment,
             remove: Vec::new(),
             run_id,
+            grace: LONG,
             output,
             processes: RunProcesses::default(),
         };
@@ -69,8 +71,9 @@ impl Trial {
     }
 
     fn begin(self) -> Begun {
-        let (spec, control, grace) = (self.spec, self.control.subscribe(), self.grace);
-        let run = async move { CommandRunner::new().unwrap().run(spec, control, grace).await };
+        set_child_subreaper(Some(getpid())).unwrap();
+        let (spec, control) = (CommandSpec { grace: self.grace, ..self.spec }, self.control.subscribe());
+        let run = async move { super::run(spec, control).await };
         Begun { folder: self.folder, control: self.control, relayed: self.relayed, run: tokio::spawn(run) }
     }
 

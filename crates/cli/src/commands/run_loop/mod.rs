@@ -16,7 +16,7 @@ use taskqueue_client::{JsonObject, TaskId};
 use taskqueue_core::json::Value;
 use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES, TrustVariable};
 use taskqueue_worker::keeper::{self, Role, StopRequests};
-use taskqueue_worker::process::{CommandRunner, RUN_ID_VARIABLE, StartError, WindowSize, find_program};
+use taskqueue_worker::process::{RUN_ID_VARIABLE, StartError, WindowSize, find_program};
 use taskqueue_worker::{
     BackoffLimits, Counts, EndReason, Intervals, Misfit, RunDir, RunDirError, Settings, SpoolSettings, Template, Worker,
 };
@@ -88,9 +88,8 @@ async fn work(
     let reporter = Arc::new(ConsoleReporter::new(&console, context, args, requests.active_runs()));
     let run_dir = open_run_dir(args.run_dir.as_deref())?;
     reporter.begins(run_dir.path());
-    let runner = CommandRunner::new().map_err(Failure::because("cannot watch processes"))?;
     let command = command_settings(args, template, context, &run_dir, &console);
-    let handler = CommandHandler::new(command, runner, Arc::<ConsoleReporter>::clone(&reporter));
+    let handler = CommandHandler::new(command, Arc::<ConsoleReporter>::clone(&reporter));
     let settings = settings(args, metadata, context, &run_dir);
     let worker =
         Worker::new(context.client.traced(None), settings, Arc::new(handler), Arc::<ConsoleReporter>::clone(&reporter))

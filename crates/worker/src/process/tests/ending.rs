@@ -53,7 +53,8 @@ async fn a_run_continues_when_the_sender_of_requests_is_dropped() {
     let trial = Trial::shell("exit 4");
     let (spec, control) = (trial.spec, trial.control.subscribe());
     drop(trial.control);
-    let ended = CommandRunner::new().unwrap().run(spec, control, LONG).await.unwrap();
+    set_child_subreaper(Some(getpid())).unwrap();
+    let ended = crate::process::run(spec, control).await.unwrap();
     assert_eq!((ended.status, ended.was_stopped), (Exit::Code(4), false));
 }
 
