@@ -216,9 +216,9 @@ impl WorkerContext {
         }
     }
 
-    /// Returns the number of runs that have ended.
-    pub(crate) fn runs_ended(&self) -> u64 {
-        self.state.lock().counts.sum()
+    /// Returns how the runs have ended until now.
+    pub(crate) fn counts(&self) -> Counts {
+        self.state.lock().counts
     }
 
     /// For how long no slot has had anything to do; `None` while one has, and in a pause after failures, which does not count.
@@ -248,11 +248,6 @@ impl WorkerContext {
 }
 
 impl Counts {
-    fn sum(self) -> u64 {
-        let Self { succeeded, failed, released, revoked, undelivered } = self;
-        succeeded + failed + released + revoked + undelivered
-    }
-
     fn add(&mut self, outcome: &RunOutcome) {
         let count = match outcome {
             RunOutcome::Succeeded => &mut self.succeeded,

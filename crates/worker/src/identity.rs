@@ -87,29 +87,24 @@ impl SlotIdentity {
     }
 }
 
-fn object(writer: ObjectWriter) -> JsonObject {
+pub(crate) fn object(writer: ObjectWriter) -> JsonObject {
     let text = writer.end();
     parse(&text).ok().and_then(|value| JsonObject::from_value(&value).ok()).unwrap_or_else(JsonObject::empty)
 }
 
-/// The system gave no random numbers, which run ids need.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the system gives no random numbers: {0}")]
-pub struct NoRandomness(String);
-
 /// Returns a new id for a run.
-pub(crate) fn new_run_id() -> Result<RunId, NoRandomness> {
+pub(crate) fn new_run_id() -> Result<RunId, String> {
     random_bytes().map(RunId::from_bytes)
 }
 
 /// Returns a new id for a slot.
-pub(crate) fn new_worker_id() -> Result<WorkerId, NoRandomness> {
+pub(crate) fn new_worker_id() -> Result<WorkerId, String> {
     random_bytes().map(WorkerId::from_bytes)
 }
 
-fn random_bytes() -> Result<[u8; ID_BYTES], NoRandomness> {
+fn random_bytes() -> Result<[u8; ID_BYTES], String> {
     let mut bytes = [0; ID_BYTES];
-    getrandom::fill(&mut bytes).map_err(|error| NoRandomness(error.to_string()))?;
+    getrandom::fill(&mut bytes).map_err(|error| format!("the system gives no random numbers: {error}"))?;
     Ok(bytes)
 }
 

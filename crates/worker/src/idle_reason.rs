@@ -64,19 +64,19 @@ impl WorkerContext {
     /// Tells why the worker is idle, after each idle time, and again when the reason has changed. Never returns.
     pub(crate) async fn tell_why_idle(self: Arc<Self>) {
         let intervals = self.settings.intervals;
-        let (mut told, mut runs_ended) = (None, self.runs_ended());
+        let (mut told, mut runs_ended) = (None, self.counts());
         loop {
             match self.idle_for().filter(|idle| *idle >= intervals.idle_reason) {
                 None => sleep(intervals.idle_reason / 10).await,
                 Some(_) => {
-                    let ended = self.runs_ended();
+                    let ended = self.counts();
                     // After work everything may be told again, except that there was no more of it.
                     if std::mem::replace(&mut runs_ended, ended) != ended {
                         told = told.filter(IdleReason::is_no_more);
                     }
                     let reason = timeout(ANSWER_TIMEOUT, self.idle_reason()).await.ok().flatten();
                     // It may have found work meanwhile.
-                    let is_idle = self.idle_for().is_some() && self.runs_ended() == ended;
+                    let is_idle = self.idle_for().is_some() && self.counts() == ended;
                     if let Some(reason) = reason.filter(|reason| is_idle && reason.is_news_after(told.as_ref())) {
                         self.events.on_event(&Event::Idle(&reason));
                         told = Some(reason);
@@ -97,7 +97,9 @@ impl WorkerContext {
                 Ok(reason) => return Some(reason),
                 Err(pending) => pending,
             },
-            Err(error) => return is_untold(&error).then_some(IdleReason::Untold),
+            // The server does not tell this worker. After other errors it may the next time.
+            Err(Error::Api { status: 401 | 403 | 404, .. }) => return Some(IdleReason::Untold),
+            Err(_) => return None,
         };
         self.why_held(pending).await
     }
@@ -115,11 +117,6 @@ impl WorkerContext {
         let first = explanation.reasons.first()?;
         IdleReason::from_task_reason(first.reason.as_ref(), pending)
     }
-}
-
-/// Returns whether the server does not tell this worker. After other errors it may the next time.
-fn is_untold(error: &Error) -> bool {
-    matches!(error, Error::Api { status: 401 | 403 | 404, .. })
 }
 
 #[cfg(test)]

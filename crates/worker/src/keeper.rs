@@ -71,14 +71,10 @@ pub fn kill_everything() -> bool {
     kill_children()
 }
 
-/// The signals that ask the worker to stop, without those that were ignored when this process was started.
-fn stop_signals() -> impl Iterator<Item = i32> {
-    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal == SIGTERM || !is_ignored(*signal))
-}
-
-/// From now on each stop signal writes a byte to this stream, and has no other effect.
+/// From now on each signal that asks the worker to stop writes a byte to this stream, and has no other effect. Those that were
+/// ignored when this process was started stay so.
 fn forward_signals(stream: &UnixStream) -> io::Result<()> {
-    for signal in stop_signals() {
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| *signal == SIGTERM || !is_ignored(*signal)) {
         signal_hook::low_level::pipe::register(signal, stream.try_clone()?)?;
     }
     Ok(())

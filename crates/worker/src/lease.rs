@@ -154,16 +154,12 @@ impl HeartbeatPlan {
             self.polls_left = if is_new && together { POLLS_TOGETHER } else { self.polls_left.saturating_sub(1) };
             return self.poll;
         }
-        self.count_whole_hold();
-        Duration::ZERO
-    }
-
-    fn count_whole_hold(&mut self) {
         self.whole_holds += 1;
         if self.whole_holds >= GROW_AFTER {
             self.hold = self.longest.min(self.hold * 2);
             self.whole_holds = 0;
         }
+        Duration::ZERO
     }
 
     /// Returns the next step after an error, which came after so long.

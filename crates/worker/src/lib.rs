@@ -34,7 +34,6 @@ mod worker;
 pub use context::{Counts, EndReason};
 pub use events::{Event, EventSink, IdleReason, RunOutcome};
 pub use handler::{Handler, HandlerResult, Misfit, RunProgress, TaskRun};
-pub use identity::NoRandomness;
 pub use left_runs::{LeftTasks, settle_left_runs};
 pub use run_dir::{RunDir, RunDirError};
 pub use sent_output::{RunOutput, SendOutput};

@@ -207,11 +207,6 @@ impl ProgressOfRun {
         newest.filter(|newest| !state.is_over && state.settled.as_ref() != Some(newest))
     }
 
-    /// No other is sent from now on.
-    fn finish(&self) {
-        self.state.lock().is_over = true;
-    }
-
     fn settle(&self, progress: JsonObject) {
         self.state.lock().settled = Some(progress);
     }
@@ -245,7 +240,7 @@ impl WorkerContext {
             self.send_newest(run, progress).await
         };
         drop(timeout(LAST_TIMEOUT, last).await);
-        progress.finish();
+        progress.state.lock().is_over = true;
     }
 
     /// Sends the newest, if that has not arrived. One that is refused is not sent again.
@@ -256,19 +251,15 @@ impl WorkerContext {
             Ok(()) => progress.settle(newest),
             Err(error) if ErrorClass::of(error) == ErrorClass::Rejected => {
                 progress.settle(newest);
-                self.note_refusal(run, progress, error);
+                // A run may send something new every second, and all of it be refused.
+                if !std::mem::replace(&mut progress.state.lock().is_refusal_noted, true) {
+                    let text = &format!("the server refused its progress: {error}");
+                    self.events.on_event(&Event::Note { task_id: Some(run.task_id), text });
+                }
             }
             Err(_) => {}
         }
         sent
-    }
-
-    /// A run may send something new every second, and all of it be refused.
-    fn note_refusal(&self, run: &RunKey, progress: &ProgressOfRun, error: &Error) {
-        if !std::mem::replace(&mut progress.state.lock().is_refusal_noted, true) {
-            let text = &format!("the server refused its progress: {error}");
-            self.events.on_event(&Event::Note { task_id: Some(run.task_id), text });
-        }
     }
 }
 

@@ -74,7 +74,8 @@ impl ErrorClass {
             Code::Known(C::StaleRun | C::RunFinalized | C::RunIdConflict) => Self::RunOver,
             // A running task cannot be deleted: it was cancelled first, and its run with it.
             Code::Known(C::TaskNotFound | C::QueueNotFound) => Self::RunOver,
-            _ if is_about_content(*status) => Self::Rejected,
+            // Malformed, too large or invalid.
+            _ if matches!(status, 400 | 413 | 422) => Self::Rejected,
             _ => Self::Retryable,
         }
     }
@@ -91,11 +92,6 @@ impl ErrorClass {
 /// Returns whether repeating the call cannot help. Proxies answer 408 and 429 when the call should be repeated later.
 fn is_final(status: u16) -> bool {
     status < 500 && !matches!(status, 408 | 429)
-}
-
-/// Malformed, too large or invalid.
-fn is_about_content(status: u16) -> bool {
-    matches!(status, 400 | 413 | 422)
 }
 
 /// About how much a request takes at most, unless one report alone is larger: what a single request may have. So a network that is

@@ -71,14 +71,13 @@ fn catch_signals() -> io::Result<()> {
 }
 
 fn serve(channel: &mut Channel) -> io::Result<()> {
-    loop {
-        match channel.next()? {
-            None => return Ok(()),
-            Some(Request::Start(start)) => ProcessTree::supervise(channel, &start)?,
-            // The run has ended before the request arrived.
-            Some(Request::Stop | Request::Kill) => {}
+    while let Some(request) = channel.next()? {
+        // Before another request came, the run has ended.
+        if let Request::Start(start) = request {
+            ProcessTree::supervise(channel, &start)?;
         }
     }
+    Ok(())
 }
 
 struct SpawnedCommand {
@@ -196,11 +195,13 @@ impl ProcessTree {
     ///
     /// When the worker has closed the socket.
     fn supervise(channel: &mut Channel, start: &StartRequest) -> io::Result<()> {
-        let files = channel.take_files();
+        let files = channel.received.take_files();
         let spawned = match spawn(start, files) {
             Ok(spawned) => spawned,
             Err(NotStarted { error, is_of_command }) => {
-                let errno = error.raw_os_error().unwrap_or(errno_of(&error).raw_os_error());
+                // For an error that std has found without a system call.
+                let other = if error.kind() == io::ErrorKind::NotFound { Errno::NOENT } else { Errno::INVAL };
+                let errno = error.raw_os_error().unwrap_or(other.raw_os_error());
                 return channel.reply(&Reply::NotStarted { errno, is_of_command }, &[]);
             }
         };
@@ -225,7 +226,7 @@ impl ProcessTree {
     /// Waits until no process is left; stops and kills them where needed. Returns a note about processes that cannot be killed.
     fn wait_until_empty(&mut self, channel: &mut Channel) -> io::Result<Option<String>> {
         while self.reap() {
-            while let Some(request) = channel.try_next()? {
+            while let Some(request) = channel.received.next()? {
                 self.handle(&request);
             }
             if self.status.is_some() && matches!(self.stage, EndingStage::Running) {
@@ -235,7 +236,9 @@ impl ProcessTree {
             let limit = match self.stage {
                 EndingStage::Running => None,
                 EndingStage::Stopping(deadline) if now < deadline => {
-                    self.tell_orphans();
+                    // Those that have outlived their parents. A shell that starts a command blocks signals meanwhile: if the stop
+                    // comes then, the shell ends after the start, and the command has missed the signal to its group.
+                    self.tell(proc::children());
                     Some(deadline - now)
                 }
                 EndingStage::Stopping(_) => {
@@ -291,12 +294,6 @@ impl ProcessTree {
         self.stage = EndingStage::Stopping(Instant::now() + grace);
     }
 
-    /// Stops the processes that have outlived their parents and were not told. A shell that starts a command blocks signals meanwhile:
-    /// if the stop comes then, the shell ends after the start, and the command has missed the signal to its group.
-    fn tell_orphans(&mut self) {
-        self.tell(proc::children());
-    }
-
     /// Sends SIGTERM to the processes that did not get it yet. Returns whether there are any.
     fn tell(&mut self, pids: impl IntoIterator<Item = i32>) -> bool {
         let missed: Vec<i32> = pids.into_iter().filter(|pid| self.told.insert(*pid)).collect();
@@ -327,12 +324,4 @@ fn unkillable() -> String {
     let list: Vec<String> =
         proc::descendants().iter().map(|entry| format!("{} (state {})", entry.pid, entry.state)).collect();
     format!("processes that do not end even when they are killed: {}", list.join(", "))
-}
-
-/// The errno for an error that std has found without a system call.
-fn errno_of(error: &io::Error) -> Errno {
-    match error.kind() {
-        io::ErrorKind::NotFound => Errno::NOENT,
-        _ => Errno::INVAL,
-    }
 }

@@ -60,7 +60,7 @@ impl Worker {
                     let identity = SlotIdentity { number, worker_id };
                     slots.spawn(Slot { identity, context, handler }.work());
                 }
-                Err(error) => context.end(EndReason::InternalError(error.to_string())),
+                Err(error) => context.end(EndReason::InternalError(error)),
             }
         }
         let watching = Arc::clone(context);

@@ -36,16 +36,6 @@ struct OutputSender {
     reported: watch::Receiver<()>,
 }
 
-/// The reason for which no more is sent.
-#[derive(Debug, PartialEq, Eq)]
-enum SendingEnd {
-    Done,
-    /// The server has no use for it.
-    Refused,
-    /// There is no time or no room left.
-    GivenUp,
-}
-
 impl WorkerContext {
     /// Returns the output that a run prints to, and its end. The second is to be dropped when the run was reported.
     pub(crate) fn start_output(self: &Arc<Self>, run: &RunKey) -> (RunOutput, watch::Sender<()>) {
@@ -85,22 +75,23 @@ impl WorkerContext {
 impl OutputSender {
     async fn run(mut self) {
         let (context, reported) = (Arc::clone(&self.context), self.reported.clone());
-        let ending = {
+        let is_wanted = {
             let mut too_late = pin!(too_late(&context, reported));
             tokio::select! {
                 biased;
-                ending = self.send_all() => ending,
-                () = &mut too_late => SendingEnd::GivenUp,
+                is_wanted = self.send_all() => is_wanted,
+                () = &mut too_late => true,
             }
         };
         let bytes = self.text.give_up(&self.shared);
-        if bytes > 0 && ending != SendingEnd::Refused {
+        if bytes > 0 && is_wanted {
             context.events.on_event(&Event::OutputNotSent { task_id: self.run.task_id, bytes });
         }
     }
 
-    /// Sends until the output has ended and all of it has arrived.
-    async fn send_all(&mut self) -> SendingEnd {
+    /// Sends until the output has ended and all of it has arrived, or there is no room for the rest. Returns false if the server has no
+    /// use for it.
+    async fn send_all(&mut self) -> bool {
         let context = Arc::clone(&self.context);
         let (mut last_look, mut room) = (None, None);
         loop {
@@ -110,19 +101,19 @@ impl OutputSender {
             if is_ended && room.is_none() {
                 room = room_for_rest(&context.late_output.room, &mut self.shared.state.lock().buffer);
                 if room.is_none() {
-                    return SendingEnd::GivenUp;
+                    return true;
                 }
             }
             self.text.gather(&self.shared, Instant::now());
             let piece = self.text.piece();
             let is_over = piece.is_none() && (is_ended || self.text.is_limit_reached());
             if is_over {
-                return SendingEnd::Done;
+                return true;
             }
             if let Some((offset, piece)) = piece
                 && !self.send(offset, piece).await
             {
-                return SendingEnd::Refused;
+                return false;
             }
         }
     }
@@ -177,11 +168,6 @@ fn room_for_rest<'r>(room: &'r Semaphore, buffer: &mut OutputBuffer) -> Option<S
         buffer.shrink(LATE_END_BYTES);
         take(buffer.len())
     })
-}
-
-/// Returns whether the same text would be refused again: the run is over and another one has begun, or the task is gone.
-fn is_refused(error: &Error) -> bool {
-    ErrorClass::of(error) != ErrorClass::Retryable
 }
 
 /// Returns when the run was reported, so the server is there again; or when the worker is about to end.

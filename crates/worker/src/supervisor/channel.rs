@@ -86,7 +86,7 @@ pub(super) struct Channel {
     worker: UnixStream,
     /// Readable when a child has ended.
     child_ended: UnixStream,
-    received: ReceiveBuffer,
+    pub(super) received: ReceiveBuffer,
 }
 
 impl Channel {
@@ -104,15 +104,6 @@ impl Channel {
                 None => return Ok(None),
             }
         }
-    }
-
-    /// The next request, if it was received already.
-    pub(super) fn try_next(&mut self) -> io::Result<Option<Request>> {
-        self.received.next()
-    }
-
-    pub(super) fn take_files(&mut self) -> Vec<OwnedFd> {
-        self.received.take_files()
     }
 
     /// Waits until a child has ended, bytes were received, or the time is over.

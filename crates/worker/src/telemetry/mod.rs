@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use taskqueue_client::{JsonObject, WorkerId};
-use taskqueue_core::json::{ObjectWriter, parse, write_array};
+use taskqueue_core::json::{ObjectWriter, write_array};
 use taskqueue_core::limits::TELEMETRY_BYTES;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
@@ -18,6 +18,7 @@ use self::machine::{Gpu, HostUsage};
 use self::processes::{RunNumber, RunProcesses, RunUsage, Snapshot};
 use crate::context::WorkerContext;
 use crate::events::Event;
+use crate::identity;
 use crate::settings::jittered;
 
 /// The first use of processors by a run is measured over this time.
@@ -154,9 +155,7 @@ fn telemetry(usage: Option<(&RunUsage, Option<f64>)>, host: &HostUsage, gpus: &[
     if !gpus.is_empty() {
         object = object.field("gpus", |out| write_array(out, gpus, |out, gpu| out.extend_from_slice(gpu)));
     }
-    let written = object.end();
-    let object = parse(&written).ok().and_then(|value| JsonObject::from_value(&value).ok());
-    match object.unwrap_or_else(JsonObject::empty) {
+    match identity::object(object) {
         object if object.as_str().len() > TELEMETRY_BYTES && !gpus.is_empty() => telemetry(usage, host, &[]),
         object => object,
     }
