@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use taskqueue_core::ids::{QueueName, TaskId};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use taskqueue_core::{QueueName, TaskId};
 
 /// What stands in a path or a query as itself (RFC 3986, unreserved).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -51,12 +51,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 impl Query {
     /// Reads `name=value&...` as browsers write it, the first [`PARAMETERS_MAX`] of them.
     pub(crate) fn parse(text: &str) -> Self {
-        let decoded = |part: &str| percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();
-        let pair = |part: &str| {
-            let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            (decoded(name), decoded(value))
-        };
-        Self(text.split('&').filter(|part| !part.is_empty()).take(PARAMETERS_MAX).map(pair).collect())
+        Self(form_urlencoded::parse(text.as_bytes()).into_owned().take(PARAMETERS_MAX).collect())
     }
 
     /// The first value of a parameter.

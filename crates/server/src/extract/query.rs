@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use percent_encoding::percent_decode_str;
 use taskqueue_api::ErrorCode;
 use taskqueue_api::body::{Invalid, RequestError};
 use taskqueue_core::activity::Unit;
@@ -68,41 +67,36 @@ impl<'q> Query<'q> {
 
     /// Returns the offset of output, 0 without one.
     pub(crate) fn read_output(mut self) -> Result<u64, Invalid> {
-        let offset = self.value("offset").map_or(Some(0), |word| digits::<i64>(&word).map(i64::unsigned_abs));
-        if offset.is_none() {
-            self.refuse("offset", "use an integer from 0 to 9223372036854775807");
-        }
-        self.finish(offset.unwrap_or_default())
+        let offset = self.parsed("offset", digits::<i64>, "use an integer from 0 to 9223372036854775807");
+        self.finish(offset.unwrap_or_default().unsigned_abs())
     }
 
     /// Returns the series that is wanted instead of stats, if any.
     pub(crate) fn stats(mut self) -> Result<Option<SeriesSelection>, Invalid> {
-        let (from, to) = (self.time("from"), self.time("to"));
-        let Some(word) = self.value("series") else {
+        let mut time = |name| self.parsed(name, Timestamp::parse, "use a time such as 2026-01-31T12:00:00Z");
+        let (from, to) = (time("from"), time("to"));
+        if self.value("series").is_none() {
             for (name, given) in [("from", from), ("to", to)] {
                 if given.is_some() {
                     self.refuse(name, "use this only with series");
                 }
             }
             return self.finish(None);
-        };
-        let unit = Unit::parse(&word);
-        if unit.is_none() {
-            self.refuse("series", "use minute or hour");
         }
+        let unit = self.parsed("series", Unit::parse, "use minute or hour");
         if from.zip(to).is_some_and(|(from, to)| from > to) {
             self.refuse("to", "use a time that is not before from");
         }
         self.finish(unit.map(|unit| SeriesSelection { unit, from, to }))
     }
 
-    fn time(&mut self, name: &'static str) -> Option<Timestamp> {
-        let word = self.value(name)?;
-        let time = Timestamp::parse(&word);
-        if time.is_none() {
-            self.refuse(name, "use a time such as 2026-01-31T12:00:00Z");
+    /// Reads a value that has to follow a rule.
+    fn parsed<T>(&mut self, name: &'static str, parse: impl Fn(&str) -> Option<T>, rule: &'static str) -> Option<T> {
+        let read = parse(&self.value(name)?);
+        if read.is_none() {
+            self.refuse(name, rule);
         }
-        time
+        read
     }
 
     fn finish<T>(self, read: T) -> Result<T, Invalid> {
@@ -114,10 +108,8 @@ impl<'q> Query<'q> {
 
     /// Returns every value of a parameter, the last one first.
     fn values(&self, name: &'static str) -> impl Iterator<Item = Cow<'q, str>> + use<'q> {
-        self.raw.rsplit('&').filter_map(move |pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decoded(key) == name).then(|| decoded(value))
-        })
+        let pairs = self.raw.rsplit('&').flat_map(|pair| form_urlencoded::parse(pair.as_bytes()));
+        pairs.filter(move |(key, _)| *key == name).map(|(_, value)| value)
     }
 
     /// Returns the value that counts: the last one.
@@ -134,13 +126,7 @@ impl<'q> Query<'q> {
     }
 
     fn selectors(&mut self) -> Selectors {
-        let status = self.value("status").and_then(|word| {
-            let status = Status::parse(&word);
-            if status.is_none() {
-                self.refuse("status", "use pending, running, succeeded, failed or cancelled");
-            }
-            status
-        });
+        let status = self.parsed("status", Status::parse, "use pending, running, succeeded, failed or cancelled");
         let (name, name_fuzzy) = (self.text("name"), self.name_fuzzy());
         let include_archived = self.boolean("include_archived", false);
         let others = TaskSelection { status, name, name_fuzzy, include_archived, ..TaskSelection::default() };
@@ -159,19 +145,11 @@ impl<'q> Query<'q> {
     }
 
     fn order(&mut self) -> TaskOrder {
-        let mut order = TaskOrder::default();
-        if let Some(word) = self.value("order_by") {
-            match OrderField::parse(&word) {
-                Some(field) => order.field = field,
-                None => self.refuse(
-                    "order_by",
-                    "use id, name, status, priority, attempt, max_attempts, last_route, created_at, updated_at, \
-                     started_at or finished_at",
-                ),
-            }
-        }
-        order.descending = self.boolean("descending", order.descending);
-        order
+        let TaskOrder { field, descending } = TaskOrder::default();
+        let rule = "use id, name, status, priority, attempt, max_attempts, last_route, created_at, updated_at, \
+            started_at or finished_at";
+        let field = self.parsed("order_by", OrderField::parse, rule).unwrap_or(field);
+        TaskOrder { field, descending: self.boolean("descending", descending) }
     }
 
     fn boolean(&mut self, name: &'static str, default: bool) -> bool {
@@ -185,14 +163,8 @@ impl<'q> Query<'q> {
     }
 
     fn limit(&mut self) -> u16 {
-        let Some(word) = self.value("limit") else { return PAGE_LIMIT_DEFAULT };
-        match digits(&word) {
-            Some(limit @ PAGE_LIMIT_MIN..=PAGE_LIMIT_MAX) => limit,
-            _ => {
-                self.refuse("limit", "use an integer from 1 to 1000");
-                PAGE_LIMIT_DEFAULT
-            }
-        }
+        let within = |word: &str| digits(word).filter(|limit| (PAGE_LIMIT_MIN..=PAGE_LIMIT_MAX).contains(limit));
+        self.parsed("limit", within, "use an integer from 1 to 1000").unwrap_or(PAGE_LIMIT_DEFAULT)
     }
 
     fn grouping<D>(&mut self, parse: fn(&str) -> Option<Vec<D>>, expected: &'static str) -> Option<Grouping<D>> {
@@ -261,17 +233,7 @@ pub(crate) struct Grouping<D> {
 
 /// Reads a number of ASCII digits that fits; any number of leading zeros is allowed.
 fn digits<N: FromStr>(word: &str) -> Option<N> {
-    let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-    let significant = word.trim_start_matches('0');
-    is_number.then(|| if significant.is_empty() { "0" } else { significant }.parse().ok()).flatten()
-}
-
-/// Decodes a name or value: `+` is a blank, broken percent sequences stay as they are, invalid UTF-8 becomes U+FFFD.
-fn decoded(text: &str) -> Cow<'_, str> {
-    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned())
+    Some(word).filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
 }
 
 #[cfg(test)]
