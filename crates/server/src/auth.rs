@@ -1,23 +1,23 @@
 //! Authentication (docs/reference/http-api.md §2.1): the server-wide bearer token, how credentials are read, and who a caller
-//! is by what the request carries. Only digests of tokens are stored, so that they cannot be shown and the comparison takes the
-//! same time for all credentials. Tokens with a name and scopes are in `named_tokens.rs`; what a caller may do is decided
-//! later, when the endpoint is known (`endpoints.rs`); sessions of browsers are in `session.rs`.
+//! is by what the request carries; and the tokens that have a name and open a part of the API, of which the server has a set
+//! that can be replaced while requests are served. Only digests of tokens are stored, so that they cannot be shown and the
+//! comparison takes the same time for all credentials. Where tokens come from is the business of the command line; what a caller
+//! may do is decided later, when the endpoint is known (`endpoints.rs`); sessions of browsers are in `session.rs`.
 
-mod named_tokens;
-
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use parking_lot::RwLock;
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use taskqueue_api::headers::BEARER;
-use taskqueue_core::time::Timestamp;
-
-pub use self::named_tokens::{NamedToken, SharedTokens, TokenDigest, TokenSet, digest};
-pub(crate) use self::named_tokens::{TOKEN_ID_BYTES, TokenId};
+use taskqueue_core::Timestamp;
+use taskqueue_core::access::Grant;
 
 /// The digest of the token that callers must send. Clones share it.
 #[derive(Clone)]
@@ -27,11 +27,7 @@ impl Token {
     /// Returns the token of a text; `None` unless it is non-empty visible ASCII.
     pub fn parse(text: &str) -> Option<Self> {
         let valid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        valid.then(|| Self::of(text.as_bytes()))
-    }
-
-    fn of(credentials: &[u8]) -> Self {
-        Self(Arc::new(RwLock::new(digest(credentials))))
+        valid.then(|| Self(Arc::new(RwLock::new(digest(text.as_bytes())))))
     }
 
     /// Accepts the other one instead from now on, and returns whether that is another one. Requests under way go on.
@@ -43,10 +39,6 @@ impl Token {
 
     fn digest(&self) -> TokenDigest {
         *self.0.read()
-    }
-
-    fn has_digest(&self, digest: &TokenDigest) -> bool {
-        digest.ct_eq(&self.digest()).into()
     }
 
     /// Returns its digest, if it has this id.
@@ -142,11 +134,11 @@ impl Gate {
 
     /// Returns who has the token with this digest; `None` if it has expired.
     pub(crate) fn with_digest(&self, digest: &TokenDigest, now: impl FnOnce() -> Timestamp) -> Option<Caller> {
-        if self.token.as_ref().is_some_and(|token| token.has_digest(digest)) {
+        if self.token.as_ref().is_some_and(|token| digest.ct_eq(&token.digest()).into()) {
             return Some(Caller::Anybody);
         }
-        let token = self.named.as_ref()?.find(digest)?;
-        if !token.has_expired(now) {
+        let token = self.named.as_ref()?.0.read().tokens.get(digest).cloned()?;
+        if token.expires_at.is_none_or(|end| now() < end) {
             return Some(Caller::Named(token));
         }
         if token.is_expiry_news() {
@@ -158,7 +150,7 @@ impl Gate {
     /// Returns who has the token with this id, with its digest.
     pub(crate) fn with_id(&self, id: &TokenId, now: impl FnOnce() -> Timestamp) -> Option<(TokenDigest, Caller)> {
         let server_wide = self.token.as_ref().and_then(|token| token.with_id(id));
-        let digest = server_wide.or_else(|| self.named.as_ref()?.digest_of(id))?;
+        let digest = server_wide.or_else(|| self.named.as_ref()?.0.read().digests.get(id).copied())?;
         Some((digest, self.with_digest(&digest, now)?))
     }
 }
@@ -166,6 +158,97 @@ impl Gate {
 pub(crate) fn wall_clock() -> Timestamp {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_micros(i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// The SHA-256 of a token.
+pub type TokenDigest = [u8; 32];
+
+/// Returns the digest by which a token is known.
+pub fn digest(token: &[u8]) -> TokenDigest {
+    Sha256::digest(token).into()
+}
+
+/// A token as the server knows it: everything but the token.
+#[derive(Debug)]
+pub struct NamedToken {
+    /// For log lines and messages: see [`taskqueue_core::access::is_token_name`].
+    pub name: Arc<str>,
+    pub grant: Arc<Grant>,
+    /// From then on it is a wrong token.
+    pub expires_at: Option<Timestamp>,
+    is_expiry_told: AtomicBool,
+}
+
+impl NamedToken {
+    pub fn new(name: &str, grant: Grant, expires_at: Option<Timestamp>) -> Self {
+        Self { name: name.into(), grant: Arc::new(grant), expires_at, is_expiry_told: AtomicBool::new(false) }
+    }
+
+    /// Returns whether nobody has asked this before: a caller whose token has expired may call again and again, and one line is enough.
+    fn is_expiry_news(&self) -> bool {
+        !self.is_expiry_told.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// Bytes of the id of a token: no two tokens have the same by chance.
+pub(crate) const TOKEN_ID_BYTES: usize = 16;
+
+/// A name of a token in a session. It follows from the digest of the token, and not the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TokenId(pub(crate) [u8; TOKEN_ID_BYTES]);
+
+impl TokenId {
+    pub(crate) fn of(digest: &TokenDigest) -> Self {
+        let long = Sha256::new().chain_update("id of a token").chain_update(digest).finalize();
+        let mut id = [0; TOKEN_ID_BYTES];
+        id.copy_from_slice(&long[..TOKEN_ID_BYTES]);
+        Self(id)
+    }
+}
+
+/// The tokens that a server accepts, by the SHA-256 of each.
+///
+/// Looking one up takes time that depends on the digests that are stored. Callers learn nothing from it: they choose the token and
+/// not its digest, and to come closer to a stored digest step by step they would have to invert SHA-256.
+#[derive(Debug, Default)]
+pub struct TokenSet {
+    tokens: HashMap<TokenDigest, Arc<NamedToken>>,
+    digests: HashMap<TokenId, TokenDigest>,
+}
+
+impl TokenSet {
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+}
+
+impl FromIterator<(TokenDigest, NamedToken)> for TokenSet {
+    fn from_iter<I: IntoIterator<Item = (TokenDigest, NamedToken)>>(tokens: I) -> Self {
+        let tokens: HashMap<_, _> = tokens.into_iter().map(|(digest, token)| (digest, Arc::new(token))).collect();
+        let digests = tokens.keys().map(|digest| (TokenId::of(digest), *digest)).collect();
+        Self { tokens, digests }
+    }
+}
+
+/// The set that counts now. Clones share it. A request holds it for one look-up, a replacement for one assignment.
+#[derive(Clone, Debug, Default)]
+pub struct SharedTokens(Arc<RwLock<TokenSet>>);
+
+impl SharedTokens {
+    pub fn new(tokens: TokenSet) -> Self {
+        Self(Arc::new(RwLock::new(tokens)))
+    }
+
+    /// Accepts these and no others from now on. Requests under way go on.
+    pub fn replace(&self, tokens: TokenSet) {
+        let old = std::mem::replace(&mut *self.0.write(), tokens);
+        // Thousands of tokens take a moment to free.
+        drop(old);
+    }
 }
 
 #[cfg(test)]

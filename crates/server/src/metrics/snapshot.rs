@@ -4,15 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use taskqueue_core::activity::Activity;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::stats::{PendingDetail, RouteSelection};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::stats::PendingDetail;
+use taskqueue_core::{QueueName, RouteSelection, Timestamp};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures, read_figures};
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::{Store, StoreError, StoreExt};
@@ -22,13 +21,16 @@ use tokio::time::{Instant, timeout};
 use super::event_counts::EventCounts;
 use super::labels::{LabelledFigures, Labelling, RouteNames, named_queues};
 use super::requests::{EndpointValues, RequestCounts};
-use super::text::TextFormat;
+use super::text::{MetricsText, TextFormat};
 use crate::accept::{ConnectionCounts, Connections};
+use crate::error::ApiError;
 use crate::memory_budget::{BudgetUse, Budgets};
 use crate::memory_plan::{kib_line, soft_limit};
 use crate::readiness::{Readiness, ReadyState};
 use crate::tls::Tls;
 
+/// How long a scrape is given to all who ask.
+const FRESH: Duration = Duration::from_secs(1);
 /// How long the database may take. Prometheus waits 10 seconds for a scrape unless it is told otherwise.
 const DATABASE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -79,6 +81,50 @@ impl Metrics {
     /// Connections that are open now, as far as that is known.
     pub(crate) fn open_connections(&self) -> usize {
         self.sources.connections.upgrade().map_or(0, |connections| connections.counts().open)
+    }
+
+    /// Returns the text of all metrics, not older than a second. What it takes of the memory for answers is freed when the last client
+    /// has got it and it is not given to others any more.
+    pub(crate) async fn scrape(
+        self: &Arc<Self>,
+        store: &Arc<dyn Store>,
+        readiness: &Readiness,
+        budgets: &Arc<Budgets>,
+        format: TextFormat,
+    ) -> Result<Bytes, ApiError> {
+        let mut last = self.last.lock().await;
+        last.retain(|scrape| scrape.at.elapsed() < FRESH);
+        if let Some(scrape) = last.iter().find(|scrape| scrape.format == format) {
+            return Ok(scrape.text.clone());
+        }
+        let answers = DatabaseAnswers::of(&**store, readiness, self).await;
+        let (metrics, store, shared_budgets) = (Arc::clone(self), Arc::clone(store), Arc::clone(budgets));
+        let measure = move || MetricsText::of(Snapshot::take(answers, &metrics, &*store, &shared_budgets), format);
+        // It panics only where there is a bug, which is logged.
+        let text = tokio::task::spawn_blocking(measure).await.map_err(|_| ApiError::internal(""))?;
+        let reservation = budgets.answers.reserve(text.bytes).await?;
+        let text = tokio::task::spawn_blocking(move || text.write()).await.map_err(|_| ApiError::internal(""))?;
+        let text = reservation.attach_to(text);
+        last.push(Scrape { format, at: Instant::now(), text: text.clone() });
+        Ok(text)
+    }
+
+    /// Returns the figures and the events of the queues, by label.
+    fn labelled(
+        &self,
+        figures: Option<DatabaseFigures>,
+        store: &dyn Store,
+    ) -> (Option<ShownFigures>, BTreeMap<String, Activity>) {
+        let mut memory = self.memory.lock();
+        let totals = store.activity().totals();
+        let Some(DatabaseFigures { queues, shown, routes }) = figures else {
+            return (None, memory.events.update(totals, None));
+        };
+        memory.routes = routes;
+        let events = memory.events.update(totals, Some(named_queues(&queues)));
+        let keys: Vec<_> = queues.iter().map(|(key, _)| *key).collect();
+        store.activity().forget_totals_except(&keys);
+        (Some(shown), events)
     }
 }
 
@@ -179,26 +225,6 @@ impl Snapshot {
             log_lines_lost: metrics.sources.log_lines_lost.map_or(0, |lost| lost()),
             process: ProcessUse::read(),
         }
-    }
-}
-
-impl Metrics {
-    /// Returns the figures and the events of the queues, by label.
-    fn labelled(
-        &self,
-        figures: Option<DatabaseFigures>,
-        store: &dyn Store,
-    ) -> (Option<ShownFigures>, BTreeMap<String, Activity>) {
-        let mut memory = self.memory.lock();
-        let totals = store.activity().totals();
-        let Some(DatabaseFigures { queues, shown, routes }) = figures else {
-            return (None, memory.events.update(totals, None));
-        };
-        memory.routes = routes;
-        let events = memory.events.update(totals, Some(named_queues(&queues)));
-        let keys: Vec<_> = queues.iter().map(|(key, _)| *key).collect();
-        store.activity().forget_totals_except(&keys);
-        (Some(shown), events)
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct MetricsText {
     /// Holds this one snapshot, and nothing is global.
     registry: Registry,
     format: TextFormat,
-    bytes: usize,
+    pub(super) bytes: usize,
 }
 
 impl MetricsText {
@@ -73,10 +73,6 @@ impl MetricsText {
         // Neither this nor writing to memory fails.
         let _ = encode(&mut length, &registry, format);
         Self { registry, format, bytes: length.0 }
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 
     pub(crate) fn write(self) -> Vec<u8> {
