@@ -48,7 +48,9 @@ impl Config {
     /// Returns the default settings, with as many connections as the limits of open files and memory allow.
     pub fn new(token: Option<Token>) -> Self {
         let memory = MemoryPlan::of_this_process();
-        let connection_cap = connection_cap(open_file_limit()).min(memory.connections);
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+        let open_files = soft_limit(&limits, "Max open files").and_then(|limit| usize::try_from(limit).ok());
+        let connection_cap = connection_cap(open_files).min(memory.connections);
         Self {
             token,
             tokens: None,
@@ -140,12 +142,6 @@ fn connection_cap(open_files: Option<usize>) -> usize {
 /// Waiting claims leave a quarter of the connections to other requests.
 fn waiting_cap(connection_cap: usize) -> usize {
     WAITING_CAP.min(connection_cap - connection_cap / 4)
-}
-
-/// Returns how many files this process may open, where the system has a file that says so (Linux).
-fn open_file_limit() -> Option<usize> {
-    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
-    soft_limit(&limits, "Max open files").and_then(|limit| usize::try_from(limit).ok())
 }
 
 #[cfg(test)]

@@ -18,13 +18,12 @@ use bytes::Bytes;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::select;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 use self::activity::TimerAction;
 pub(crate) use self::ends::open_tls;
-pub(crate) use self::handler::{Disconnect, Handler, StopSignal};
+pub(crate) use self::handler::{Disconnect, Handler, Orders, StopSignal};
 use self::io::{ConnectionIo, READ_BUFFER_BYTES};
 use self::service::TrackedService;
 use self::waiting::{ExchangeEnd, WaitingSlot};
@@ -47,7 +46,7 @@ pub(crate) async fn serve(
     budgets: Arc<Budgets>,
     idle_entry: Arc<IdleEntry>,
     timeouts: Timeouts,
-    mut stop: watch::Receiver<StopSignal>,
+    mut stop: Orders,
 ) {
     let mut io = ConnectionIo::new(stream, budgets);
     loop {
@@ -101,11 +100,7 @@ fn with_park_time(timeouts: Timeouts, idle_time: Duration) -> Timeouts {
 }
 
 /// Waits for the first bytes of a request; `None` when the connection is to be closed instead.
-async fn first_bytes(
-    io: &mut ConnectionIo,
-    timeouts: &Timeouts,
-    stop: &mut watch::Receiver<StopSignal>,
-) -> Option<Bytes> {
+async fn first_bytes(io: &mut ConnectionIo, timeouts: &Timeouts, stop: &mut Orders) -> Option<Bytes> {
     let deadline = io.activity.lock().since + timeouts.idle;
     select! {
         // A request that has arrived before the server stops is still answered.
@@ -124,7 +119,7 @@ async fn exchange<H: Handler>(
     io: ConnectionIo,
     service: TrackedService<H>,
     timeouts: &Timeouts,
-    stop: &mut watch::Receiver<StopSignal>,
+    stop: &mut Orders,
 ) -> (ExchangeEnd, ConnectionIo) {
     let (activity, waiting_slot, budgets) = (service.activity.clone(), service.waiting_slot.clone(), io.budgets());
     let idle_entry = Arc::clone(&service.idle_entry);

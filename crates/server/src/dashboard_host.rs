@@ -4,32 +4,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use taskqueue_api::capabilities::{FEATURES, OUTPUT};
-use taskqueue_core::settings::Retention;
+use taskqueue_core::Retention;
 use taskqueue_dashboard::{Host, HostFigures, SessionCookie, SignInRefusal};
 use taskqueue_store::submission::Held;
 use taskqueue_store::{Store, StoreExt};
-use tokio::time::Instant;
 
 use crate::extract::filter_turn;
 use crate::metrics::resident_bytes;
 use crate::state::AppState;
 
-/// A server, as its dashboard sees it.
-pub(crate) struct DashboardHost {
-    state: AppState,
-    began: Instant,
-}
-
-impl DashboardHost {
-    pub(crate) fn new(state: AppState) -> Self {
-        Self { state, began: Instant::now() }
-    }
-}
-
 #[async_trait]
-impl Host for DashboardHost {
+impl Host for AppState {
     fn store(&self) -> &Arc<dyn Store> {
-        &self.state.store
+        &self.store
     }
 
     fn features(&self) -> Vec<&'static str> {
@@ -37,34 +24,34 @@ impl Host for DashboardHost {
     }
 
     fn task_output_bytes(&self) -> usize {
-        self.state.limits.task_output_bytes
+        self.limits.task_output_bytes
     }
 
     fn default_retention(&self) -> Retention {
-        self.state.limits.default_retention
+        self.limits.default_retention
     }
 
     fn is_tls(&self) -> bool {
-        self.state.pages.as_ref().is_some_and(|pages| pages.is_tls)
+        self.pages.as_ref().is_some_and(|pages| pages.is_tls)
     }
 
     fn sign_in(&self, token: &str) -> Result<SessionCookie, SignInRefusal> {
-        let pages = self.state.pages.as_ref().ok_or(SignInRefusal::Wrong)?;
-        pages.sign_in(&self.state.gate, token)
+        let pages = self.pages.as_ref().ok_or(SignInRefusal::Wrong)?;
+        pages.sign_in(&self.gate, token)
     }
 
     async fn reserve(&self, bytes: usize) -> Option<Held> {
-        let room = self.state.budgets.reserve_read(bytes).await.ok()?;
+        let room = self.budgets.reserve_read(bytes).await.ok()?;
         Some(Box::new(room))
     }
 
     async fn filter_turn(&self, bytes: usize) -> Option<Held> {
-        let turn = filter_turn(&self.state, bytes).await?;
+        let turn = filter_turn(self, bytes).await?;
         Some(Box::new(turn))
     }
 
     fn figures(&self) -> HostFigures {
-        let metrics = &self.state.metrics;
+        let metrics = &self.metrics;
         let (requests, failures) = metrics.requests.totals();
         HostFigures {
             version: env!("CARGO_PKG_VERSION"),
@@ -72,8 +59,8 @@ impl Host for DashboardHost {
             requests,
             failures,
             connections: metrics.open_connections(),
-            waiting: self.store().waiters().counts(),
-            waiting_limit: self.state.limits.waiting_cap,
+            waiting: self.store.waiters().counts(),
+            waiting_limit: self.limits.waiting_cap,
             memory_bytes: resident_bytes(),
         }
     }

@@ -109,13 +109,9 @@ impl ApiError {
             name => format!("is not for the queue {name}"),
         });
         let lacks = lacks_scope.into_iter().chain(lacks_queue).collect::<Vec<_>>().join(" and ");
-        let mut details = ObjectWriter::new();
-        if let Some(scope) = denial.scope {
-            details = details.text("scope", scope.as_str());
-        }
-        if let Some(queue) = &queue {
-            details = details.text("queue", queue);
-        }
+        let details =
+            ObjectWriter::new().optional(denial.scope, |details, scope| details.text("scope", scope.as_str()));
+        let details = details.optional(queue.as_ref(), |details, queue| details.text("queue", queue));
         let message = format!("the token {token} {lacks}; ask whoever runs the server for one that opens this");
         Self::new(ErrorCode::Forbidden, message, details)
     }
@@ -190,9 +186,7 @@ impl IntoResponse for ApiError {
         let mut response = respond::json(self.status, body);
         // For the log.
         response.extensions_mut().insert(self.code);
-        if let Some((name, value)) = self.header.map(|header| *header) {
-            response.headers_mut().insert(name, value);
-        }
+        response.headers_mut().extend(self.header.map(|header| *header));
         response
     }
 }

@@ -34,7 +34,7 @@ use crate::state::AppState;
 /// A request that was routed and whose body has arrived.
 pub(crate) struct Call {
     uri: Uri,
-    headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     body: Bytes,
     disconnect: Option<Disconnect>,
     /// The token of a caller who may not do everything.
@@ -102,10 +102,6 @@ impl Call {
         self.token.as_ref().is_none_or(|token| token.grant.sees(queue.as_str()))
     }
 
-    pub(crate) fn headers(&self) -> &HeaderMap {
-        &self.headers
-    }
-
     pub(crate) fn query(&self) -> Query<'_> {
         Query::new(self.uri.query())
     }
@@ -124,10 +120,8 @@ impl Call {
     pub(crate) fn task(&self) -> Result<(QueueName, TaskId), ApiError> {
         let queue = self.queue()?;
         let text = member_component(self.uri.path());
-        match text.as_deref().and_then(TaskId::parse) {
-            Some(id) => Ok((queue, id)),
-            None => Err(ApiError::invalid_task_id(text.as_deref().unwrap_or("\u{fffd}"))),
-        }
+        let id = text.as_deref().and_then(TaskId::parse);
+        id.map(|id| (queue, id)).ok_or_else(|| ApiError::invalid_task_id(text.as_deref().unwrap_or("\u{fffd}")))
     }
 
     /// Returns the queue and the worker in the path.

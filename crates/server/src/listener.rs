@@ -72,13 +72,14 @@ enum Socket {
 impl Listener {
     /// Listens at `address`. Without a token only this machine may be able to reach it.
     pub async fn bind(address: &ListenAddress, has_token: bool) -> Result<Self, ListenError> {
+        let failed = |error: io::Error| ListenError::from_io(&address.to_string(), &error);
         match address {
             ListenAddress::Unix(path) => {
-                let (listener, file) = bind_unix(path).await?;
+                remove_stale_socket(path).await?;
+                let (listener, file) = create_socket(path).map_err(failed)?;
                 Ok(Self { kind: Socket::Unix(listener, file), tls: None })
             }
             ListenAddress::Tcp { .. } => {
-                let failed = |error: io::Error| ListenError::from_io(&address.to_string(), &error);
                 let found = Self::check(address, has_token).await?;
                 let listener = bind_first(&found).map_err(failed)?;
                 let local = listener.local_addr().map_err(failed)?;
@@ -93,10 +94,7 @@ impl Listener {
         let failed = |error: io::Error| ListenError::from_io(&address.to_string(), &error);
         let found: Vec<SocketAddr> = lookup_host((host.as_str(), *port)).await.map_err(failed)?.collect();
         let open = found.iter().find(|found| !found.ip().to_canonical().is_loopback()).map(ToString::to_string);
-        match open.filter(|_| !has_token) {
-            Some(open) => Err(ListenError::NeedsToken(open)),
-            None => Ok(found),
-        }
+        open.filter(|_| !has_token).map_or(Ok(found), |open| Err(ListenError::NeedsToken(open)))
     }
 
     /// Returns this listener with TLS.
@@ -255,12 +253,6 @@ impl Drop for SocketFile {
             warn!(%error, path = %self.path.display(), "the socket file could not be removed");
         }
     }
-}
-
-/// Listens on a socket file at `path`.
-async fn bind_unix(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
-    remove_stale_socket(path).await?;
-    create_socket(path).map_err(|error| ListenError::from_io(&format!("unix:{}", path.display()), &error))
 }
 
 /// Creates the socket and its file. The file gets its mode after `bind`, which creates it, and before `listen`, without which

@@ -174,10 +174,7 @@ impl Budgets {
 
     /// Reserves so many bytes that a request keeps while it waits, if at least half of what bodies may take is free.
     pub(crate) fn try_reserve_waiting(&self, bytes: usize) -> Option<Reservation> {
-        if 2 * self.bodies.free_bytes() < self.bodies.total_bytes() {
-            return None;
-        }
-        self.bodies.try_reserve(bytes)
+        if 2 * self.bodies.free_bytes() < self.bodies.total_bytes() { None } else { self.bodies.try_reserve(bytes) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! How much memory this process may use, and how it is divided among the things that clients make the server hold. The
 //! whole account, with what the store needs, is docs/memory.md.
 
-use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::{fs, iter};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -129,14 +129,9 @@ fn limit_files(groups: &str) -> Vec<String> {
             }
             _ => continue,
         };
-        let mut path = path.trim_end_matches('/');
-        loop {
-            files.push(format!("{root}{path}/{file}"));
-            match path.rsplit_once('/') {
-                Some((above, _)) => path = above,
-                None => break,
-            }
-        }
+        let own = Some(path.trim_end_matches('/'));
+        let paths = iter::successors(own, |path| path.rsplit_once('/').map(|(above, _)| above));
+        files.extend(paths.map(|path| format!("{root}{path}/{file}")));
     }
     files
 }

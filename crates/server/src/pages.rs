@@ -66,7 +66,11 @@ pub(crate) fn is_for_page(request: &Request) -> bool {
 /// Makes the checks that come before all others, and returns the answer if one fails. What changes something must come from a page of ours.
 /// What only shows something may be a link on any page: it is opened, and the page with the link sees nothing of it.
 pub(crate) fn refusal_page(gate: &Gate, hosts: &Hosts, head: &Parts) -> Option<Response> {
-    let Ok(host) = browser_check::host_field(head.version, &head.headers) else { return Some(no_host_page()) };
+    let Ok(host) = browser_check::host_field(head.version, &head.headers) else {
+        let mut page = problem_page(StatusCode::BAD_REQUEST, "The request cannot be read", "It needs one Host header.");
+        page.extensions_mut().insert(ErrorCode::InvalidRequest);
+        return Some(page);
+    };
     let for_host = || if gate.is_open() { browser_check::check_host(hosts, host, head) } else { Ok(()) };
     let may_be_linked = is_read(&head.method) && (!gate.is_open() || is_opened(&head.headers));
     let of_sender = || if may_be_linked { Ok(()) } else { browser_check::check_sender(host, head) };
@@ -104,12 +108,6 @@ pub(crate) fn completed_page(mut response: Response) -> Response {
     let mut page = problem_page(status, title, advice);
     page.headers_mut().extend(allow.map(|allow| (ALLOW, allow)));
     code.map(|code| page.extensions_mut().insert(code));
-    page
-}
-
-fn no_host_page() -> Response {
-    let mut page = problem_page(StatusCode::BAD_REQUEST, "The request cannot be read", "It needs one Host header.");
-    page.extensions_mut().insert(ErrorCode::InvalidRequest);
     page
 }
 

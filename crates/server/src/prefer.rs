@@ -38,10 +38,7 @@ fn is_wait(name: &str) -> bool {
 /// Name and value of `name = value; parameters`.
 fn preference(text: &str) -> (&str, Option<&str>) {
     let bare = split(text, ';').next().unwrap_or_default();
-    match bare.split_once('=') {
-        Some((name, value)) => (name.trim(), Some(value.trim())),
-        None => (bare.trim(), None),
-    }
+    bare.split_once('=').map_or((bare.trim(), None), |(name, value)| (name.trim(), Some(value.trim())))
 }
 
 /// Digits, quoted or not; at least 1.

@@ -23,7 +23,6 @@ use utoipa::openapi::{
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::dashboard_host::DashboardHost;
 use crate::endpoints::{self, API_PREFIX, needs_token};
 use crate::extract::{Call, discard_the_rest};
 use crate::respond;
@@ -96,7 +95,7 @@ pub(crate) fn router(state: AppState) -> Router {
 fn pages(state: AppState) -> Router {
     let mode = state.pages.as_ref().map_or(Mode::Off, |pages| pages.mode);
     // A form that is refused before it was read to its end: the browser shows the answer only if it could send all of it.
-    taskqueue_dashboard::router(Arc::new(DashboardHost::new(state)), mode).layer(map_request(discard_the_rest))
+    taskqueue_dashboard::router(Arc::new(state), mode).layer(map_request(discard_the_rest))
 }
 
 /// Returns the table of a listener that serves nothing but metrics.
@@ -169,10 +168,7 @@ fn describe(mut document: OpenApi) -> OpenApi {
 
 /// The scope that a token needs stands where OpenAPI has the roles of other kinds of security.
 fn describe_security(operation: &mut Operation, need: Option<Need>) {
-    let scope = match need {
-        Some(Need::Scope(scope) | Need::Everywhere(scope)) => Some(scope.as_str()),
-        Some(Need::Nothing | Need::AnyToken) | None => None,
-    };
+    let scope = if let Some(Need::Scope(scope) | Need::Everywhere(scope)) = need { Some(scope.as_str()) } else { None };
     operation.security = Some(vec![SecurityRequirement::new(BEARER, scope)]);
 }
 
@@ -212,10 +208,8 @@ fn describe_unauthorized(operation: &mut Operation) {
 fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
     let methods = [Method::GET, Method::PUT, Method::POST, Method::DELETE, Method::PATCH];
-    methods
-        .into_iter()
-        .zip([get, put, post, delete, patch])
-        .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+    let operations = methods.into_iter().zip([get, put, post, delete, patch]);
+    operations.filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
 fn add_error(operation: &mut Operation, status: &str, description: &str) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use taskqueue_dashboard::Mode;
 use taskqueue_store::{InstallationSecret, Store};
+use tokio::time::Instant;
 
 use crate::auth::Gate;
 use crate::config::Limits;
@@ -27,6 +28,7 @@ pub struct StateParts {
     pub(crate) limits: Limits,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) began: Instant,
     /// The dashboard, if there is one.
     pub(crate) pages: Option<Arc<Pages>>,
 }
@@ -61,7 +63,8 @@ impl AppState {
     ) -> Self {
         let metrics = Arc::new(Metrics::new(sources));
         let (gate, readiness) = (gate.into(), Arc::default());
-        Self(Arc::new(StateParts { store, gate, budgets, limits, readiness, metrics, pages: None }))
+        let began = Instant::now();
+        Self(Arc::new(StateParts { store, gate, budgets, limits, readiness, metrics, began, pages: None }))
     }
 
     /// Returns this state with the pages of the dashboard, which this secret of the installation opens.

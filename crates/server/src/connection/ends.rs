@@ -8,10 +8,9 @@ use taskqueue_api::ErrorCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::select;
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::handler::{Handler, StopSignal};
+use super::handler::{Handler, Orders, StopSignal};
 use super::io::ConnectionIo;
 use crate::config::Timeouts;
 use crate::error::{HOLD_BUSY, NO_ROOM};
@@ -22,12 +21,7 @@ use crate::tls::{Tls, TlsStream};
 const LINGER_BYTES: usize = 16 * 1_048_576;
 
 /// Closes a connection whose last response is sent, or answers what was refused before there was one.
-pub(super) async fn linger(
-    mut io: ConnectionIo,
-    handler: &impl Handler,
-    timeouts: &Timeouts,
-    stop: &mut watch::Receiver<StopSignal>,
-) {
+pub(super) async fn linger(mut io: ConnectionIo, handler: &impl Handler, timeouts: &Timeouts, stop: &mut Orders) {
     let refusal = Refusal::new(io.refused_status, io.has_invalid_target, &io.take_unread());
     if let Some(Refusal { status, code, .. }) = refusal {
         handler.refused(status, code);
@@ -43,12 +37,7 @@ pub(super) async fn linger(
 ///
 /// Closing a socket while the client still sends resets the connection, and the reset may overtake the response (a 413,
 /// for example). So only the sending side is closed, and what the client sends is read and dropped until it closes too.
-pub(super) async fn close_in_order(
-    mut stream: Stream,
-    last_response: &str,
-    timeouts: &Timeouts,
-    stop: &mut watch::Receiver<StopSignal>,
-) {
+pub(super) async fn close_in_order(mut stream: Stream, last_response: &str, timeouts: &Timeouts, stop: &mut Orders) {
     let closing = async {
         stream.write_all(last_response.as_bytes()).await?;
         stream.shutdown().await?;
@@ -158,7 +147,7 @@ pub(crate) async fn open_tls(
     stream: Stream,
     handler: &impl Handler,
     timeouts: &Timeouts,
-    stop: &mut watch::Receiver<StopSignal>,
+    stop: &mut Orders,
 ) -> Option<Stream> {
     let client = ClientAddress::of(&stream);
     let Stream::Tcp(socket) = stream else { return Some(stream) };

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use axum::body::Body;
 use axum::http::{Request, Response};
 use taskqueue_api::ErrorCode;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::idle_connections::IdleEntry;
@@ -36,6 +36,9 @@ pub(crate) enum StopSignal {
     /// Close at once.
     Abort,
 }
+
+/// Where a connection hears the order of the server.
+pub(crate) type Orders = watch::Receiver<StopSignal>;
 
 /// The disconnect of one client. Clones are of the same one.
 #[derive(Clone, Debug, Default)]

@@ -15,12 +15,11 @@ use hyper::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
 use tokio::select;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
 use super::activity::TimerAction;
-use super::handler::{Disconnect, Handler, StopSignal};
+use super::handler::{Disconnect, Handler, Orders, StopSignal};
 use super::io::ConnectionIo;
 use crate::config::Timeouts;
 
@@ -79,7 +78,7 @@ impl WaitingSlot {
 pub(super) async fn wait_for_response(
     request: WaitingRequest,
     io: &mut ConnectionIo,
-    stop: &mut watch::Receiver<StopSignal>,
+    stop: &mut Orders,
 ) -> Option<(Response<Body>, Bytes)> {
     let WaitingRequest { mut response, disconnect, .. } = request;
     let mut pipelined = Vec::from(io.take_unread());
@@ -178,7 +177,7 @@ pub(super) async fn write_response(
     mut format: ResponseFormat,
     io: &mut ConnectionIo,
     timeouts: &Timeouts,
-    stop: &mut watch::Receiver<StopSignal>,
+    stop: &mut Orders,
 ) -> ExchangeEnd {
     let (mut parts, body) = response.into_parts();
     // A handler may close the connection, as it can with hyper.
@@ -206,7 +205,7 @@ async fn send_response(
     body: Bytes,
     io: &mut ConnectionIo,
     timeouts: &Timeouts,
-    stop: &mut watch::Receiver<StopSignal>,
+    stop: &mut Orders,
 ) -> Option<std::io::Result<()>> {
     let (activity, budgets) = (io.activity.clone(), io.budgets());
     let mut sending = pin!(async {
@@ -241,6 +240,7 @@ mod tests {
 
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::watch;
 
     use super::*;
     use crate::listener::Stream;

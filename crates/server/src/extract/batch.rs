@@ -75,10 +75,7 @@ async fn in_turn<T: Send + 'static>(
         drop(turn);
         done
     };
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// The most bytes that an item takes of the answer, the task of a claim aside: the ids, and the longest refusal of the store, which
@@ -89,15 +86,9 @@ const ITEM_BYTES: usize = 80;
 
 /// One place for each item of a request; `I` is what an item is known by.
 pub(crate) struct Places<I> {
-    places: Vec<Place<I>>,
+    /// What the store decides; or the item of the answer, where it was refused before.
+    places: Vec<Result<I, Vec<u8>>>,
     refused_bytes: usize,
-}
-
-enum Place<I> {
-    /// The store decides.
-    Sent(I),
-    /// The item of the answer.
-    Refused(Vec<u8>),
 }
 
 impl<I> Places<I> {
@@ -108,14 +99,14 @@ impl<I> Places<I> {
 
     /// Adds the place of an item that goes to the store.
     pub(crate) fn send(&mut self, item: I) {
-        self.places.push(Place::Sent(item));
+        self.places.push(Ok(item));
     }
 
     /// Adds the place of an item that is refused.
     pub(crate) fn refuse(&mut self, error: ApiError, ids: &[(&str, &str)]) {
         let item = error.into_item(ids);
         self.refused_bytes += item.len() + 1;
-        self.places.push(Place::Refused(item));
+        self.places.push(Err(item));
     }
 
     pub(crate) fn has_refused(&self) -> bool {
@@ -124,7 +115,7 @@ impl<I> Places<I> {
 
     /// Returns the bytes that the places take in memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.places.len() * size_of::<Place<I>>() + self.refused_bytes
+        self.places.len() * size_of::<Result<I, Vec<u8>>>() + self.refused_bytes
     }
 
     /// Returns the bytes of the answer at most, whatever the store decides; tasks aside.
@@ -152,11 +143,11 @@ impl<I> Places<I> {
         let (mut out, mut decided) = (ItemsWriter::with_capacity(bytes), decided.into_iter());
         for place in self.places {
             match place {
-                Place::Sent(item) => {
+                Ok(item) => {
                     let decided = decided.next().ok_or(StoreError::Broken("the store left an item undecided"))?;
                     write(&mut out, item, decided);
                 }
-                Place::Refused(item) => out.written(&item),
+                Err(item) => out.written(&item),
             }
         }
         Ok(out.end())

@@ -85,7 +85,7 @@ pub(crate) async fn readyz(State(state): State<AppState>, _: Call) -> HandlerRes
     ),
 )]
 pub(crate) async fn metrics(State(state): State<AppState>, call: Call) -> HandlerResult {
-    let format = TextFormat::asked_for(call.headers());
+    let format = TextFormat::asked_for(&call.headers);
     let mut response =
         Response::new(state.metrics.scrape(&state.store, &state.readiness, &state.budgets, format).await?.into());
     let headers = response.headers_mut();
