@@ -24,12 +24,9 @@ include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 /// Returns an asset of a set, if there is one of this name.
 pub(crate) fn asset(set: &str, name: &str, headers: &HeaderMap) -> Option<Response> {
     let asset = ASSETS.iter().find(|asset| asset.name == name)?;
-    let accepts_gzip = headers
-        .get_all(ACCEPT_ENCODING)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|coding| coding.trim().split(';').next() == Some("gzip"));
+    let accepted = headers.get_all(ACCEPT_ENCODING).into_iter().filter_map(|value| value.to_str().ok());
+    let mut codings = accepted.flat_map(|value| value.split(','));
+    let accepts_gzip = codings.any(|coding| coding.trim().split(';').next() == Some("gzip"));
     let cache = if set == SET { "public, max-age=31536000, immutable" } else { "no-cache" };
     let head = [(CONTENT_TYPE, content_type(name)), (CACHE_CONTROL, cache), (VARY, "accept-encoding")];
     Some(match accepts_gzip {

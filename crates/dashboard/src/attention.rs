@@ -132,14 +132,10 @@ pub(crate) fn of_queue(sight: &QueueSight<'_>) -> Vec<Concern> {
         concerns.push(Concern::Failing { queue: queue(), now: sight.now, failed, ended, newest });
     }
     let expired = last_hour.of(Event::Expired);
-    if expired > 0 {
-        concerns.push(Concern::Lost { queue: queue(), expired });
-    }
+    concerns.extend((expired > 0).then(|| Concern::Lost { queue: queue(), expired }));
     let is_last = |&&(attempt, most): &&(i64, i64)| attempt > 0 && attempt >= most.saturating_sub(1);
     let tasks = attempts.iter().filter(is_last).count();
-    if tasks > 0 {
-        concerns.push(Concern::LastAttempt { queue: queue(), tasks, looked_at: attempts.len() });
-    }
+    concerns.extend((tasks > 0).then(|| Concern::LastAttempt { queue: queue(), tasks, looked_at: attempts.len() }));
     concerns
 }
 

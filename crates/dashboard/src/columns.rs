@@ -2,12 +2,12 @@
 //! same paths as those of the filter language and of `taskqueue task list --columns`. And which paths occur in tasks, how often: what
 //! columns can be chosen from, and what filters are completed with.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
+use taskqueue_core::TaskView;
 pub(crate) use taskqueue_core::fields::Value;
 use taskqueue_core::fields::{FIELDS, Kind, TaskField};
 use taskqueue_core::json::{self, Found};
-use taskqueue_core::task_view::TaskView;
 
 /// Most columns of a table.
 const COLUMNS_MAX: usize = 20;
@@ -130,7 +130,7 @@ fn collect<'a>(object: &'a str, path: &str, depth: usize, end: usize, found: &mu
 /// How often paths occurred.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    paths: HashMap<String, Tally>,
+    paths: BTreeMap<String, Tally>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,9 +151,7 @@ impl Seen {
 
     /// All paths, by name.
     pub(crate) fn paths(&self) -> Vec<&str> {
-        let mut paths: Vec<&str> = self.paths.keys().map(String::as_str).collect();
-        paths.sort_unstable();
-        paths
+        self.paths.keys().map(String::as_str).collect()
     }
 
     /// The paths that begin so, those of most tasks first.

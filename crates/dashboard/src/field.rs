@@ -180,12 +180,10 @@ pub(crate) fn whole_seconds(text: &str, least: u64, most: u64) -> Result<u64, St
     if exact.fract() != 0.0 || exact > 9e15 {
         return Err("Write a whole number of seconds, minutes, hours or days.".to_owned());
     }
-    let is_within = (least..=most).contains(&whole);
-    if is_within {
-        Ok(whole)
-    } else {
-        Err(format!("Write at least {} and at most {}.", seconds_text(least as f64), seconds_text(most as f64)))
+    if (least..=most).contains(&whole) {
+        return Ok(whole);
     }
+    Err(format!("Write at least {} and at most {}.", seconds_text(least as f64), seconds_text(most as f64)))
 }
 
 /// Returns how many seconds, as they can be typed: `90 s`, `2 h`, `1 day`.

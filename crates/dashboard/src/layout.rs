@@ -102,14 +102,8 @@ impl Shell {
         queue: Option<&QueueName>,
     ) -> Result<Self, Problem> {
         let dashboard = &visit.dashboard;
-        let queues: Vec<String> = dashboard
-            .store()
-            .list_queues()
-            .await?
-            .into_iter()
-            .map(|name| name.as_str().to_owned())
-            .filter(|name| visit.viewer.sees(name))
-            .collect();
+        let names = dashboard.store().list_queues().await?.into_iter().map(|name| name.as_str().to_owned());
+        let queues: Vec<String> = names.filter(|name| visit.viewer.sees(name)).collect();
         let queue = queue.map(|queue| queue.as_str().to_owned()).or_else(|| queues.first().cloned());
         let (queues, more_queues) = offered(queues, queue.as_deref());
         let may_submit =

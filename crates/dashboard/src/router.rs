@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use crate::answer::{self, ASSETS_PREFIX};
 use crate::host::{Host, Mode, Viewer};
 use crate::layout;
-use crate::pages::{compare, overview, queues, routes, settings, sign_in, submit, system, task, tasks, workers};
+use crate::pages::{compare, overview, routes, settings, sign_in, submit, system, task, tasks, workers};
 use crate::problem::Problem;
 use crate::state::{Dashboard, PAGE_BYTES};
 use crate::visit::Visit;
@@ -46,8 +46,8 @@ fn table() -> Router<Arc<Dashboard>> {
     Router::new()
         .route("/ui/", get(overview::overview))
         .route("/ui/system", get(system::system))
-        .route("/ui/queues", post(queues::create))
-        .route("/ui/queues/{queue}/delete", get(queues::confirm_delete).post(queues::delete))
+        .route("/ui/queues", post(system::create_queue))
+        .route("/ui/queues/{queue}/delete", get(system::confirm_delete_queue).post(system::delete_queue))
         .route("/ui/queues/{queue}/settings", get(settings::settings).post(settings::save))
         .route("/ui/queues/{queue}/pause", post(settings::pause))
         // Who looks, and how
@@ -87,10 +87,7 @@ fn table() -> Router<Arc<Dashboard>> {
 
 /// Waits for memory, and completes every answer.
 async fn around(State(dashboard): State<Arc<Dashboard>>, request: Request, next: Next) -> Response {
-    let mut response = match within_memory(&dashboard, request, next).await {
-        Ok(response) => response,
-        Err(busy) => busy.into_response(),
-    };
+    let mut response = within_memory(&dashboard, request, next).await.unwrap_or_else(|busy| busy.into_response());
     protect(&mut response);
     response
 }

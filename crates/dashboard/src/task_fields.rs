@@ -13,16 +13,36 @@ use crate::address::Query;
 use crate::field::{self, Field};
 use crate::{json_field, show};
 
-/// The fields of a task.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TaskFields {
-    pub(crate) name: Field,
-    pub(crate) args: Field,
-    pub(crate) metadata: Field,
-    pub(crate) routes: Field,
-    pub(crate) priority: Field,
-    pub(crate) max_attempts: Field,
-    pub(crate) waiting: WaitingFields,
+/// Declares fields of a form that go by their own names, and perhaps others behind them.
+macro_rules! form_fields {
+    ($(#[$about:meta])* $fields:ident { $($name:ident),+ } $($others:ident: $kind:ty)?) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct $fields {
+            $(pub(crate) $name: Field,)+
+            $(pub(crate) $others: $kind,)?
+        }
+
+        impl $fields {
+            /// Returns each field with its name in a form.
+            pub(crate) fn all(&mut self) -> impl Iterator<Item = (&'static str, &mut Field)> {
+                let own = [$((stringify!($name), &mut self.$name)),+].into_iter();
+                own$(.chain(self.$others.all()))?
+            }
+        }
+    };
+}
+
+form_fields! {
+    /// The fields of a task.
+    TaskFields { name, args, metadata, routes, priority, max_attempts } waiting: WaitingFields
+}
+
+form_fields! {
+    /// When a task runs, for how long, and what it waits for.
+    WaitingFields {
+        not_before, timeout, retry_seconds, retry_factor, retry_max_seconds, dependencies, on_dependency_failure
+    }
 }
 
 impl TaskFields {
@@ -52,19 +72,6 @@ impl TaskFields {
         let by_default = fields.all().zip(default.all()).filter(|((_, field), (_, default))| field == default);
         by_default.for_each(|((_, field), _)| *field = Field::default());
         fields
-    }
-
-    /// Each with its name in a form.
-    pub(crate) fn all(&mut self) -> impl Iterator<Item = (&'static str, &mut Field)> {
-        let own = [
-            ("name", &mut self.name),
-            ("args", &mut self.args),
-            ("metadata", &mut self.metadata),
-            ("routes", &mut self.routes),
-            ("priority", &mut self.priority),
-            ("max_attempts", &mut self.max_attempts),
-        ];
-        own.into_iter().chain(self.waiting.all())
     }
 
     /// The definition without name and args; none if a field is wrong, which then says so.
@@ -104,24 +111,6 @@ impl TaskFields {
     pub(crate) fn is_empty(&self) -> bool {
         self.args.filled().is_none() && Self { args: Field::default(), ..self.clone() } == Self::default()
     }
-
-    /// Returns whether a field that is folded at first has to be seen.
-    pub(crate) fn has_more(&self) -> bool {
-        let fields = [&self.metadata, &self.routes, &self.priority, &self.max_attempts];
-        fields.iter().any(|field| !field.value.is_empty())
-    }
-}
-
-/// When a task runs, for how long, and what it waits for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WaitingFields {
-    pub(crate) not_before: Field,
-    pub(crate) timeout: Field,
-    pub(crate) retry_seconds: Field,
-    pub(crate) retry_factor: Field,
-    pub(crate) retry_max_seconds: Field,
-    pub(crate) dependencies: Field,
-    pub(crate) on_dependency_failure: Field,
 }
 
 impl WaitingFields {
@@ -144,19 +133,6 @@ impl WaitingFields {
             dependencies: Field::with(ids.join("\n")),
             on_dependency_failure: Field::with(if choice == OnDependencyFailure::Wait { "" } else { choice.as_str() }),
         }
-    }
-
-    /// Each with its name in a form.
-    fn all(&mut self) -> [(&'static str, &mut Field); 7] {
-        [
-            ("not_before", &mut self.not_before),
-            ("timeout", &mut self.timeout),
-            ("retry_seconds", &mut self.retry_seconds),
-            ("retry_factor", &mut self.retry_factor),
-            ("retry_max_seconds", &mut self.retry_max_seconds),
-            ("dependencies", &mut self.dependencies),
-            ("on_dependency_failure", &mut self.on_dependency_failure),
-        ]
     }
 
     /// Returns whether anything stands in them.
@@ -320,8 +296,7 @@ mod tests {
         for (form, name, expected) in cases {
             let mut wrong = fields(form);
             assert_eq!(wrong.scheduling(), None, "{form}");
-            let told: Vec<_> =
-                wrong.all().into_iter().filter_map(|(name, field)| Some((name, field.error.clone()?))).collect();
+            let told: Vec<_> = wrong.all().filter_map(|(name, field)| Some((name, field.error.clone()?))).collect();
             assert!(
                 matches!(told.as_slice(), [(field, error)] if *field == name && error.contains(expected)),
                 "{told:?}"

@@ -2,7 +2,6 @@
 
 pub(crate) mod compare;
 pub(crate) mod overview;
-pub(crate) mod queues;
 pub(crate) mod routes;
 pub(crate) mod settings;
 pub(crate) mod sign_in;

@@ -18,8 +18,7 @@ use self::reading::{CARDS, Card, Lately, Reading};
 use crate::attention;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::shared_figures::{all_tasks, running_of};
-use crate::show::command::command_line;
-use crate::show::{self, Bar, Moment, Spark};
+use crate::show::{self, Bar, Moment, Spark, command_line};
 use crate::visit::Visit;
 
 /// With more queues than this there is a field to find one.

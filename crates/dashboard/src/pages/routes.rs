@@ -6,8 +6,7 @@ use taskqueue_core::{QueueFigures, QueueName, RouteSelection, Timestamp};
 
 use crate::address::{Query, of_route};
 use crate::layout::{self, PageResult, Section, Shell};
-use crate::show::command::command_line;
-use crate::show::{self, Meter, Moment};
+use crate::show::{self, Meter, Moment, command_line};
 use crate::visit::Visit;
 
 /// Rows of a page. A queue may have thousands of routes; those that starve come first, and others are found by name.

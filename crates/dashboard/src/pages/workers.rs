@@ -17,8 +17,7 @@ use taskqueue_store::StoreExt;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::Unreadable;
-use crate::show::command::command_line;
-use crate::show::{self, Meter, Moment};
+use crate::show::{self, Meter, Moment, command_line};
 use crate::state::Dashboard;
 use crate::visit::Visit;
 

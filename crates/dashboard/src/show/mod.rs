@@ -2,7 +2,6 @@
 //! too clumsy. Numbers, durations and sizes are written as everywhere (`taskqueue_core::words`).
 
 pub(crate) mod ansi;
-pub(crate) mod command;
 mod drawings;
 pub(crate) mod json;
 pub(crate) mod scale;
@@ -12,10 +11,11 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use askama::filters::HtmlSafe;
-use taskqueue_core::ids::TaskId;
-use taskqueue_core::time::{Timestamp, between};
+use taskqueue_core::shell::CommandLine;
+use taskqueue_core::time::between;
 pub(crate) use taskqueue_core::words::{bytes, count, duration, number};
 use taskqueue_core::words::{one_decimal, whole_duration};
+use taskqueue_core::{TaskId, Timestamp};
 
 pub(crate) use self::drawings::{Bar, Meter, Minute, Spark};
 
@@ -85,6 +85,13 @@ pub(crate) fn now() -> Timestamp {
 /// Returns how far ahead a moment is: `in 9 min`.
 pub(crate) fn ahead(now: Timestamp, at: Timestamp) -> String {
     format!("in {}", whole_duration(between(now, at)))
+}
+
+/// Begins a command line of the program that does what a page does, to be copied into a shell. `words` are subcommands, such as
+/// `task list`; `url` is the address of this server. Both are said, because the shell into which somebody copies the command may
+/// be configured for another server and queue.
+pub(crate) fn command_line(words: &str, queue: &str, url: &str) -> CommandLine {
+    CommandLine::new(words).flag("--queue", queue).flag("--url", url)
 }
 
 /// A finished piece of HTML, which templates write as it is.
@@ -186,5 +193,14 @@ mod tests {
             html.to_string(),
             "<b title=\"&quot;&gt;&lt;script&gt;alert(&#39;1 &amp; 2&#39;)&lt;/script&gt;ü\">"
         );
+    }
+
+    #[test]
+    fn words_are_quoted_only_where_a_shell_would_change_them() {
+        let command =
+            command_line("task sweep", "exp", "http://h:1").flag("--arg", "lr=0.1,1e-3").flag("--args", "{\"a\": 'x'}");
+        let command = command.flag("--name", "-x").flag("--batch", "").switch("--zip", true);
+        let expected = r#"taskqueue task sweep --queue exp --url http://h:1 --arg lr=0.1,1e-3 --args '{"a": '\''x'\''}' --name=-x --batch '' --zip"#;
+        assert_eq!(command.to_string(), expected);
     }
 }

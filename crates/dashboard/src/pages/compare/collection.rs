@@ -2,15 +2,10 @@
 //! paths and values are kept once and tasks refer to them. No task is held whole, and everything has a bound.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::selection::{TaskOrder, TaskQuery, TaskSelection};
-use taskqueue_core::status::Status;
-use taskqueue_core::task_view::TaskView;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{QueueName, Status, TaskId, TaskOrder, TaskQuery, TaskSelection, TaskView, Timestamp};
 use taskqueue_store::{Store, StoreError, StoreExt};
 
 use super::value::{Path, Value, ValueKind};
@@ -19,6 +14,7 @@ use crate::columns::{Column, leaves};
 use crate::problem::Problem;
 use crate::selected::find_task;
 use crate::show;
+use crate::show::scale::without_zeros;
 use crate::state::on_own_thread;
 
 /// Values of a document that are looked at without being asked for.
@@ -73,12 +69,7 @@ fn times(task: &TaskView<'_>) -> Vec<(String, Value)> {
 /// Seconds with all the microseconds that there are.
 fn seconds_between(from: Timestamp, to: Timestamp) -> String {
     let micros = to.as_micros().saturating_sub(from.as_micros()).max(0);
-    let mut text = (micros / 1_000_000).to_string();
-    if micros % 1_000_000 != 0 {
-        let _ = write!(text, ".{:06}", micros % 1_000_000);
-        text.truncate(text.trim_end_matches('0').len());
-    }
-    text
+    without_zeros(&format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000))
 }
 
 /// Different paths that are found; those that were asked for come first.

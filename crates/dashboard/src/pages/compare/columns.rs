@@ -36,10 +36,7 @@ impl Better {
     }
 
     pub(super) const fn words(self) -> &'static str {
-        match self {
-            Self::Lower => "lower is better",
-            Self::Higher => "higher is better",
-        }
+        if matches!(self, Self::Lower) { "lower is better" } else { "higher is better" }
     }
 
     /// Returns whether `a` is a better value than `b`.

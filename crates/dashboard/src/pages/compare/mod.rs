@@ -3,7 +3,6 @@
 
 mod collection;
 mod columns;
-mod groups;
 mod parallel;
 mod scatter;
 mod table;
@@ -16,10 +15,9 @@ use tokio::sync::Semaphore;
 
 use self::collection::Extent;
 use self::columns::{Column, Columns};
-use self::groups::Groups;
 use self::parallel::Parallel;
 use self::scatter::Scatter;
-use self::table::{Head, PAGE_ROWS, Sort, Table};
+use self::table::{Groups, Head, PAGE_ROWS, Sort, Table};
 use self::view::{MOST_TASKS, ScaleChoice, View};
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
@@ -100,10 +98,7 @@ impl<'c> ComparePage<'c> {
 pub(crate) async fn compare(visit: Visit) -> PageResult {
     let queue = visit.queue()?;
     let query = visit.query.clone();
-    let read_view = move || match view::changed(&query) {
-        Some(changed) => Err(changed),
-        None => Ok(View::parse(&query)),
-    };
+    let read_view = move || view::changed(&query).map_or_else(|| Ok(View::parse(&query)), Err);
     let view = match visit.dashboard.read_filter(view::filter_bytes(&visit.query), read_view).await? {
         Ok(view) => view,
         Err(changed) => return Ok(answer::see_other(&changed.at(&visit.path))),
@@ -136,8 +131,8 @@ pub(crate) async fn download(visit: Visit) -> PageResult {
         let columns = Columns::new(&collection, &view);
         let sort = Sort::new(&columns, &view);
         match Groups::new(&columns, &view, sort) {
-            Some(groups) => groups::groups_csv(&groups),
-            None => groups::tasks_csv(&columns, &table::sorted(&columns, sort)),
+            Some(groups) => table::groups_csv(&groups),
+            None => table::tasks_csv(&columns, &table::sorted(&columns, sort)),
         }
     };
     let disposition = format!("attachment; filename=\"{queue}-compare.csv\"");
@@ -202,8 +197,8 @@ fn summary(columns: &Columns<'_>, view: &View, extent: &Extent) -> String {
 
 fn warnings(columns: &Columns<'_>, view: &View, extent: &Extent) -> Vec<String> {
     let (collection, mut warnings) = (columns.collection, view.complaints.clone());
-    if view.is_grouped_by_args() && columns.args_but_seed().count() > groups::KEYS_MAX {
-        warnings.push(format!("More than {} args differ: tasks are grouped by the first ones only.", groups::KEYS_MAX));
+    if view.is_grouped_by_args() && columns.args_but_seed().count() > table::KEYS_MAX {
+        warnings.push(format!("More than {} args differ: tasks are grouped by the first ones only.", table::KEYS_MAX));
     }
     if extent.gone > 0 {
         warnings.push(format!("{} of the chosen tasks are not there any more.", show::number(extent.gone as u64)));

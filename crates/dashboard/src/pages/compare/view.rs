@@ -160,10 +160,7 @@ impl View {
     /// Every path that is named.
     pub(super) fn paths(&self) -> Vec<Path> {
         let one = [&self.sort, &self.x, &self.y, &self.color].into_iter().flatten();
-        let group: &[Path] = match &self.grouping {
-            Some(Grouping::By(paths)) => paths,
-            _ => &[],
-        };
+        let group: &[Path] = if let Some(Grouping::By(paths)) = &self.grouping { paths } else { &[] };
         let many = [&self.columns, &self.axes, &self.lower, &self.higher].into_iter().flatten();
         one.chain(many).chain(group).cloned().collect()
     }
@@ -266,10 +263,8 @@ fn and(query: &Query, part: &str) -> String {
     let is_untouched = is_untouched(query, &selectors) && !query.has("id");
     let filter = selectors.filter.or_else(|| is_untouched.then(|| "status == \"succeeded\"".to_owned()));
     let Some(filter) = filter else { return part.to_owned() };
-    match TaskFilter::parse(&filter).map(|filter| matches!(filter.expression(), Expression::Any(_))) {
-        Ok(true) => format!("({}) and {part}", filter.trim()),
-        _ => format!("{} and {part}", filter.trim()),
-    }
+    let is_any = TaskFilter::parse(&filter).is_ok_and(|filter| matches!(filter.expression(), Expression::Any(_)));
+    if is_any { format!("({}) and {part}", filter.trim()) } else { format!("{} and {part}", filter.trim()) }
 }
 
 #[cfg(test)]

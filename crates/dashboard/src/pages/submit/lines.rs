@@ -15,7 +15,6 @@ use super::{COMMAND_BYTES, Command, FormStep, Frame, Way, address, cut};
 use crate::address::Query;
 use crate::field::{self, Field};
 use crate::layout::{self, PageResult, Shell};
-use crate::show::command::command_line;
 use crate::state::{Dashboard, on_own_thread};
 use crate::visit::{FormTurn, Visit};
 use crate::{json_field, show};
@@ -171,7 +170,7 @@ fn routes(task: &Planned) -> String {
 
 /// The command that takes lines from a file, or from where it is called.
 fn command(queue: &QueueName, url: &str, from: &str, batch: Option<&str>) -> CommandLine {
-    command_line("task submit", queue.as_str(), url).optional("--batch", batch).flag("--from", from)
+    show::command_line("task submit", queue.as_str(), url).optional("--batch", batch).flag("--from", from)
 }
 
 /// The command with the lines themselves. All of them are JSON objects, so none is the word that ends them.

@@ -15,7 +15,6 @@ use crate::field::Field;
 use crate::layout::{self, PageResult, Shell};
 use crate::problem::Problem;
 use crate::selected::find_task;
-use crate::show::command::command_line;
 use crate::state::Dashboard;
 use crate::task_fields::TaskFields;
 use crate::visit::{FormTurn, Visit};
@@ -136,13 +135,13 @@ async fn show_form(visit: &Visit, queue: &QueueName, mut content: Content) -> Pa
 
 /// A command to begin with.
 fn example(queue: &QueueName, url: &str) -> String {
-    let command = command_line("task submit", queue.as_str(), url).flag("--name", "warm-up");
+    let command = show::command_line("task submit", queue.as_str(), url).flag("--name", "warm-up");
     command.flag("--arg", "lr=0.1").flag("--arg", "model=resnet50").to_string()
 }
 
 /// The command that creates such a task, if there is one.
 fn command(queue: &QueueName, url: &str, task: &Definition, not_before: Option<Timestamp>) -> Option<String> {
-    let command = command_line("task submit", queue.as_str(), url)
+    let command = show::command_line("task submit", queue.as_str(), url)
         .optional("--args", Some(task.args.as_str()).filter(|_| !task.args.is_empty_object()))
         .optional("--name", task.name.as_deref());
     Some(with_other_flags(command, task, not_before)?.to_string())

@@ -1,22 +1,25 @@
 //! A task for each combination of values, with the syntax and the rules of `taskqueue task sweep`. The address holds the whole sweep;
 //! the page shows its first tasks and their number, and a button creates exactly what is shown.
 
-mod run;
 mod typed;
 
+use std::time::Duration;
+
 use askama::Template;
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::json::{Value, write_value};
 use taskqueue_core::limits::TASK_DATA_BYTES;
+use taskqueue_core::{Definition, QueueName};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::Instant;
 
-use self::run::check_names;
 use self::typed::{Plan, Typed};
-use super::create::Outcome;
+use super::create::{Batch, Outcome, Planned, write, write_error};
 use super::one::with_other_flags;
 use super::{Command, FormStep, Frame, Way, address, cut};
 use crate::address::Query;
 use crate::layout::{self, PageResult, Shell};
-use crate::show::command::command_line;
+use crate::state::Dashboard;
 use crate::visit::Visit;
 use crate::{json_field, show};
 
@@ -88,7 +91,7 @@ pub(super) async fn submit(visit: &Visit, queue: &QueueName, form: &Query) -> Pa
         typed.fields.name.error = Some(error);
         return show_form(visit, queue, typed, None, None).await;
     }
-    let outcome = run::create(&visit.dashboard, queue, &plan, so_far).await;
+    let outcome = create_tasks(&visit.dashboard, queue, &plan, so_far).await;
     if outcome.done >= plan.sweep.count() && outcome.is_complete() {
         let mut next = typed.parameters();
         if next.to_string().len() > ADDRESS_CHARS {
@@ -137,7 +140,7 @@ fn value_text(value: &Value<'_>) -> String {
 
 /// The command that creates the same tasks, with the same ids, if there is one.
 fn command(queue: &QueueName, url: &str, typed: &Typed, plan: &Plan<'_>) -> Option<String> {
-    let command = command_line("task sweep", queue.as_str(), url)
+    let command = show::command_line("task sweep", queue.as_str(), url)
         .each("--arg", typed.axes().map(|(key, values)| format!("{key}={values}")))
         .switch("--zip", typed.is_zip);
     let base = json_field::read(&typed.base.value).ok().filter(|base| !base.is_empty_object());
@@ -154,7 +157,7 @@ fn example_parameters() -> Query {
 
 /// A command to begin with.
 fn example(queue: &QueueName, url: &str) -> String {
-    let command = command_line("task sweep", queue.as_str(), url).flag("--arg", "lr=0.1,0.01");
+    let command = show::command_line("task sweep", queue.as_str(), url).flag("--arg", "lr=0.1,0.01");
     command.flag("--arg", "seed=1..50").flag("--name", "vit-{seed}").to_string()
 }
 
@@ -187,6 +190,125 @@ async fn show_form(
         command,
     };
     layout::page(visit, &page)
+}
+
+/// After this time the answer says how far it came.
+const TURN: Duration = Duration::from_secs(4);
+/// How long a part of a sweep may take that was created before and is only counted again.
+const COUNTING: Duration = Duration::from_secs(10);
+const TOO_LARGE: &str =
+    "This sweep takes too long for a browser. Use the command for it; what was created is not created again.";
+/// How long names are checked before anything is created. Those behind are checked when it is their turn.
+const CHECKING: Duration = Duration::from_secs(2);
+/// After this time other requests have their turn on this thread.
+const SLICE: Duration = Duration::from_millis(2);
+
+/// Returns whether each of the first `most` tasks gets a name, and if not, why; of many large ones those that there is time for.
+async fn check_names(dashboard: &Dashboard, plan: &Plan<'_>, most: usize) -> Result<(), String> {
+    if !plan.name.as_ref().is_some_and(|name| name.has_placeholders()) {
+        return Ok(());
+    }
+    let mut slice = Slice::begin(dashboard).await;
+    for index in 0..plan.sweep.count().min(most) {
+        definition(plan, index)?;
+        slice.pause_if_due().await;
+        if slice.worked() >= CHECKING {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn definition(plan: &Plan<'_>, index: usize) -> Result<Definition, String> {
+    plan.definition_at(index).map_err(|error| format!("Task {}: {error}", show::number(index as u64 + 1)))
+}
+
+/// A short time in which the tasks of a sweep are made, while no other sweep does it. Each may be a megabyte, and this thread serves
+/// others.
+struct Slice<'d> {
+    all: &'d Mutex<()>,
+    mine: Option<MutexGuard<'d, ()>>,
+    began: Instant,
+    /// In the slices before this one.
+    worked: Duration,
+}
+
+impl<'d> Slice<'d> {
+    async fn begin(dashboard: &'d Dashboard) -> Self {
+        let all = &dashboard.sweeping;
+        Self { all, mine: Some(all.lock().await), began: Instant::now(), worked: Duration::ZERO }
+    }
+
+    /// Returns how long it has worked: what it waits for others does not count.
+    fn worked(&self) -> Duration {
+        self.worked + self.began.elapsed()
+    }
+
+    async fn pause_if_due(&mut self) {
+        if self.began.elapsed() >= SLICE {
+            self.pause(tokio::task::yield_now()).await;
+        }
+    }
+
+    /// Lets others go on while something else is waited for.
+    async fn pause<T>(&mut self, meanwhile: impl Future<Output = T>) -> T {
+        self.worked = self.worked();
+        self.mine = None;
+        let answer = meanwhile.await;
+        (self.mine, self.began) = (Some(self.all.lock().await), Instant::now());
+        answer
+    }
+}
+
+/// Creates what is not done yet, until the turn is over or something stops it, which is told.
+async fn create_tasks(
+    dashboard: &Dashboard,
+    queue: &QueueName,
+    plan: &Plan<'_>,
+    Outcome { done: done_before, mut tally, .. }: Outcome,
+) -> Outcome {
+    let (began, mut ids, mut batch) = (Instant::now(), DerivedIds::new(plan.batch), Batch::default());
+    let (mut done, mut stopped, mut slice) = (done_before, None, Slice::begin(dashboard).await);
+    let count = plan.sweep.count();
+    for index in 0..count {
+        slice.pause_if_due().await;
+        let definition = match definition(plan, index) {
+            Ok(definition) => definition,
+            Err(error) => {
+                stopped = Some(error);
+                break;
+            }
+        };
+        // The ids of equal tasks depend on how many came before, so those that are done are counted, too.
+        let id = ids.next(&definition);
+        if index < done_before {
+            if slice.worked() < COUNTING {
+                continue;
+            }
+            stopped = Some(TOO_LARGE.to_owned());
+            break;
+        }
+        let is_full = batch.push(Planned {
+            number: index as u64 + 1,
+            id,
+            is_derived: true,
+            definition,
+            not_before: plan.not_before,
+            times: plan.times,
+        });
+        if !is_full && index + 1 < count {
+            continue;
+        }
+        if let Err(error) = slice.pause(write(dashboard, queue, std::mem::take(&mut batch), &mut tally)).await {
+            stopped = Some(write_error(&error));
+            break;
+        }
+        done = index + 1;
+        if began.elapsed() >= TURN {
+            break;
+        }
+    }
+    Outcome { done, tally, stopped }
 }
 
 #[cfg(test)]

@@ -107,9 +107,7 @@ fn note(tail: &Tail, task: &Task) -> String {
     if task.lifecycle.status == Status::Running && tail.ended {
         notes.push(format!("of attempt {}: the current run has printed nothing yet", tail.attempt));
     }
-    if tail.kept_from > 0 {
-        notes.push(format!("the first {} are not kept", bytes(tail.kept_from)));
-    }
+    notes.extend((tail.kept_from > 0).then(|| format!("the first {} are not kept", bytes(tail.kept_from))));
     if tail.from > tail.kept_from {
         notes.push(format!("the last {} are shown, the download has all of it", bytes(tail.end - tail.from)));
     }

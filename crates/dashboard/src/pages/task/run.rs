@@ -3,16 +3,11 @@
 
 use std::time::Duration;
 
-use taskqueue_core::filter::ObservationFilter;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::json::{ParseError, Reader, Value, parse};
-use taskqueue_core::observation::Observation;
+use taskqueue_core::fields::Value;
 use taskqueue_core::progress::{Estimate, Reported};
-use taskqueue_core::selection::ObservationQuery;
-use taskqueue_core::task::{Status, Task};
-use taskqueue_core::time::Timestamp;
 use taskqueue_core::words::telemetry::Telemetry;
 use taskqueue_core::words::{Units, step_rate};
+use taskqueue_core::{Observation, ObservationFilter, ObservationQuery, QueueName, Status, Task, Timestamp, json};
 use taskqueue_store::{Store, StoreError, StoreExt};
 
 use crate::show::{self, Moment, cut, duration, number};
@@ -182,27 +177,9 @@ fn last_chars(text: &str, chars: usize) -> String {
 
 /// The members of a canonical object with their values as they are stored; strings without quotes.
 fn object_members(object: &str, most: usize, chars: usize) -> Vec<(String, String)> {
-    let mut members = Vec::new();
-    let read = Reader::new(object.as_bytes()).and_then(|mut reader| {
-        reader.skip_space();
-        reader.members(|reader, key| {
-            let value = reader.skip()?;
-            if members.len() < most {
-                let key = key.as_deref().unwrap_or_default();
-                members.push((cut(key, chars).into_owned(), cut(&plain_value(value), chars).into_owned()));
-            }
-            Ok::<(), ParseError>(())
-        })
-    });
-    read.map(|()| members).unwrap_or_default()
-}
-
-/// A string without its quotes and escapes; everything else as it is.
-fn plain_value(value: &str) -> String {
-    match parse(value.as_bytes()) {
-        Ok(Value::Str(text)) => text.into_owned(),
-        _ => value.to_owned(),
-    }
+    let cut = |text: &str| cut(text, chars).into_owned();
+    let value = |found| Value::found(found).map_or("null".to_owned(), |value| cut(&value.text()));
+    json::members(object).take(most).map(|(key, found)| (cut(&key.to_text()), value(found))).collect()
 }
 
 #[cfg(test)]

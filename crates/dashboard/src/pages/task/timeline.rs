@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use taskqueue_core::json::{Found, lookup};
 use taskqueue_core::stats::pending_since;
-use taskqueue_core::task::{LastError, Lifecycle, RunEnd, Status, Task};
+use taskqueue_core::task::{Lifecycle, RunEnd, Status, Task};
 use taskqueue_core::time::{Timestamp, between};
 
 use crate::show::{Moment, ahead, count, cut, duration};
@@ -52,9 +52,7 @@ pub(super) fn events(task: &Task, now: Timestamp) -> Vec<Event> {
     let mut events = vec![Event::new(Status::Pending, "created", "").at(lifecycle.created_at, now)];
     let number = run_number(task);
     events.extend(earlier(task, number, now));
-    if let Some(started_at) = lifecycle.started_at {
-        events.push(run(task, started_at, number, now));
-    }
+    events.extend(lifecycle.started_at.map(|started_at| run(task, started_at, number, now)));
     events.extend(limit(lifecycle, now));
     events.extend(afterwards(task, now));
     let told = [Some(lifecycle.created_at), lifecycle.started_at, lifecycle.finished_at];
@@ -84,7 +82,9 @@ fn earlier(task: &Task, number: Option<i64>, now: Timestamp) -> Vec<Event> {
     if before == 0 {
         return Vec::new();
     }
-    let known = earlier_error(task, number);
+    // What no run caused is of no attempt.
+    let of_run = task.outcome.last_error.as_ref().filter(|error| error.run_id.is_some());
+    let known = of_run.filter(|error| number.is_some_and(|number| error.attempt < number));
     let unknown = u64::try_from(before).unwrap_or(0) - u64::from(known.is_some());
     let counted = (unknown > 0).then(|| {
         let text = count(unknown, if known.is_some() { "other run" } else { "run" });
@@ -97,12 +97,6 @@ fn earlier(task: &Task, number: Option<i64>, now: Timestamp) -> Vec<Event> {
             .note(Some(kind))
     });
     counted.into_iter().chain(failed).collect()
-}
-
-fn earlier_error(task: &Task, number: Option<i64>) -> Option<&LastError> {
-    // What no run caused is of no attempt.
-    let of_run = task.outcome.last_error.as_ref().filter(|error| error.run_id.is_some());
-    of_run.filter(|error| number.is_some_and(|number| error.attempt < number))
 }
 
 fn run(task: &Task, started_at: Timestamp, number: Option<i64>, now: Timestamp) -> Event {
@@ -135,10 +129,7 @@ fn place(task: &Task) -> Option<String> {
         Some(Found::Str(host)) => Some(cut(&host.to_text(), WORD_CHARS).into_owned()),
         _ => None,
     };
-    let slot = match lookup(worker, &["slot"]) {
-        Some(Found::Int(slot)) => Some(format!("slot {slot}")),
-        _ => None,
-    };
+    let slot = if let Some(Found::Int(slot)) = lookup(worker, &["slot"]) { Some(format!("slot {slot}")) } else { None };
     let route = task.lifecycle.last_route.as_ref().map(|route| format!("route {}", cut(route.as_str(), WORD_CHARS)));
     let parts: Vec<String> = [host, slot, route].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))

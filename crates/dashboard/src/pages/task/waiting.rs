@@ -13,7 +13,7 @@ use taskqueue_core::time::Timestamp;
 use taskqueue_store::related::{Related, RelatedTask};
 use taskqueue_store::{Store, StoreError};
 
-use crate::show::command::command_line;
+use crate::show::command_line;
 use crate::show::{self, count};
 
 /// Routes that are named.

@@ -9,7 +9,7 @@ use taskqueue_core::{OrderField, QueueName, Status, TaskOrder};
 use crate::address::Query;
 use crate::columns::{Column, Seen};
 use crate::selected::Selectors;
-use crate::show::command::command_line;
+use crate::show::command_line;
 
 /// The parameters of the list, in the order in which addresses have them.
 pub(super) const PARAMETERS: [&str; 9] =

@@ -220,10 +220,7 @@ fn together(error: &SweepError) -> String {
 /// The members of the args that all tasks have.
 fn read_base(text: &str) -> Result<Members<'_>, String> {
     json_field::read(text)?;
-    match parse(text.as_bytes()) {
-        Ok(Value::Object(members)) => Ok(members),
-        _ => Ok(Vec::new()),
-    }
+    if let Ok(Value::Object(members)) = parse(text.as_bytes()) { Ok(members) } else { Ok(Vec::new()) }
 }
 
 #[cfg(test)]
