@@ -3,8 +3,9 @@
 
 use std::fmt::{self, Write as _};
 
+use askama::Template;
 use askama::filters::HtmlSafe;
-use taskqueue_core::status::Status;
+use taskqueue_core::Status;
 use taskqueue_core::words::number;
 use taskqueue_core::words::telemetry::Measure;
 
@@ -18,7 +19,8 @@ const PART_ORDER: [Status; 5] =
     [Status::Succeeded, Status::Running, Status::Pending, Status::Failed, Status::Cancelled];
 
 /// How many tasks have each state, in the order of [`Status::ALL`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Template)]
+#[template(path = "bar.html")]
 pub(crate) struct Bar([u64; 5]);
 
 impl Bar {
@@ -44,33 +46,25 @@ impl Bar {
         };
         present.into_iter().map(&mut part).collect()
     }
+
+    /// The same in words.
+    fn label(self) -> String {
+        let counts = Status::ALL.into_iter().zip(self.0).filter(|(_, count)| *count > 0);
+        let words: Vec<String> =
+            counts.map(|(status, count)| format!("{} {}", number(count), status.as_str())).collect();
+        if words.is_empty() { "no task".to_owned() } else { words.join(", ") }
+    }
 }
 
 impl HtmlSafe for Bar {}
-
-impl fmt::Display for Bar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = Status::ALL.into_iter().filter(|status| self.0[*status as usize] > 0);
-        let words: Vec<String> =
-            counts.map(|status| format!("{} {}", number(self.0[status as usize]), status.as_str())).collect();
-        let label = if words.is_empty() { "no task".to_owned() } else { words.join(", ") };
-        write!(
-            f,
-            r#"<svg class="bar" viewBox="0 0 {BAR_WIDTH} 8" preserveAspectRatio="none" role="img" aria-label="{label}">"#
-        )?;
-        for (status, left, width) in self.parts() {
-            write!(f, r#"<rect class="{}" x="{left}" width="{width}" height="8"/>"#, status.as_str())?;
-        }
-        f.write_str("</svg>")
-    }
-}
 
 const METER_WIDTH: f64 = 100.0;
 /// From this part on a limit is near.
 const NEAR_LIMIT: f64 = 0.9;
 
 /// A used part, from 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Template)]
+#[template(path = "meter.html")]
 pub(crate) struct Meter {
     part: f64,
     /// Whether it is bad if everything is used. It is not of processors and workers.
@@ -92,20 +86,17 @@ impl Meter {
     pub(crate) fn of_limit(used: f64, whole: f64) -> Option<Self> {
         Self::new(used, whole).map(|meter| Self { is_limit: true, ..meter })
     }
+
+    fn width(&self) -> f64 {
+        (self.part * METER_WIDTH).round()
+    }
+
+    fn is_near_limit(&self) -> bool {
+        self.is_limit && self.part >= NEAR_LIMIT
+    }
 }
 
 impl HtmlSafe for Meter {}
-
-impl fmt::Display for Meter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let class = if self.is_limit && self.part >= NEAR_LIMIT { "used full" } else { "used" };
-        let width = (self.part * METER_WIDTH).round();
-        write!(
-            f,
-            r#"<svg class="meter" viewBox="0 0 {METER_WIDTH} 6" preserveAspectRatio="none" aria-hidden="true"><rect class="{class}" width="{width}" height="6"/></svg>"#,
-        )
-    }
-}
 
 const MINUTE_DISTANCE: u64 = 10;
 const MINUTE_WIDTH: u64 = 8;

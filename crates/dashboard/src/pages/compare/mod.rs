@@ -45,11 +45,10 @@ struct ComparePage<'c> {
     filter_error: Option<FilterMark>,
     /// Where the field asks whether its filter can be read.
     tasks_path: String,
-    summary: String,
     /// The address that reads as many tasks as can be read.
     read_more: Option<String>,
     csv: String,
-    warnings: Vec<String>,
+    extent: &'c Extent,
     auto_x: Option<Column<'c>>,
     auto_y: Option<Column<'c>>,
     scatter: Option<Scatter<'c>>,
@@ -146,7 +145,7 @@ fn page_of<'c>(
     shell: Shell,
     columns: &'c Columns<'c>,
     view: &'c View,
-    extent: &Extent,
+    extent: &'c Extent,
 ) -> ComparePage<'c> {
     let (collection, path) = (columns.collection, visit.path.as_str());
     let sort = Sort::new(columns, view);
@@ -158,11 +157,9 @@ fn page_of<'c>(
     ComparePage {
         filter_error: view.selection.as_ref().err().map(|error| FilterMark::new(filter, error)),
         tasks_path: path.strip_suffix("compare").map(|queue| format!("{queue}tasks")).unwrap_or_default(),
-        summary: summary(columns, view, extent),
         read_more: (!extent.is_all && view.most < MOST_TASKS && !collection.rows.is_empty())
             .then(|| view.query.without("page").with("read", MOST_TASKS).at(path)),
         csv: view.query.without("page").at(&format!("{path}/csv")),
-        warnings: warnings(columns, view, extent),
         scatter: Scatter::new(columns, view),
         parallel: Parallel::new(columns, view),
         table: Some(table).filter(|table| !table.rows.is_empty() || view.page > 1),
@@ -173,43 +170,9 @@ fn page_of<'c>(
         rows,
         groups,
         columns,
+        extent,
         view,
         queue,
         path,
     }
-}
-
-/// Returns how many tasks, out of how many, and how many args differ.
-fn summary(columns: &Columns<'_>, view: &View, extent: &Extent) -> String {
-    let read = columns.collection.rows.len() as u64;
-    let tasks = match extent.matching {
-        _ if view.selection.is_err() => return "no tasks: the filter is not valid".to_owned(),
-        _ if extent.is_all => show::count(read, "task"),
-        Some(matching) => format!("the newest {} of {} that match", show::number(read), show::number(matching)),
-        None => format!("the newest {}; more match", show::count(read, "task")),
-    };
-    match (read, columns.differing_args().count()) {
-        (0 | 1, _) => tasks,
-        (_, 1) => format!("{tasks}, 1 arg differs"),
-        (_, args) => format!("{tasks}, {args} args differ"),
-    }
-}
-
-fn warnings(columns: &Columns<'_>, view: &View, extent: &Extent) -> Vec<String> {
-    let (collection, mut warnings) = (columns.collection, view.complaints.clone());
-    if view.is_grouped_by_args() && columns.args_but_seed().count() > table::KEYS_MAX {
-        warnings.push(format!("More than {} args differ: tasks are grouped by the first ones only.", table::KEYS_MAX));
-    }
-    if extent.gone > 0 {
-        warnings.push(format!("{} of the chosen tasks are not there any more.", show::number(extent.gone as u64)));
-    }
-    if collection.has_more_paths {
-        warnings.push("The tasks hold more different paths than fit here. Add a column by its path.".to_owned());
-    }
-    if collection.partial > 0 {
-        let tasks = show::count(collection.partial as u64, "task");
-        warnings
-            .push(format!("{tasks} with more values than were looked at: only columns that you choose are complete."));
-    }
-    warnings
 }

@@ -15,7 +15,7 @@ use crate::show;
 use crate::show::scale::{Scale, Tick, without_zeros};
 
 /// Points that are links of their own. More are drawn as one shape for each colour.
-const LINKED_POINTS: usize = 2_000;
+pub(super) const LINKED_POINTS: usize = 2_000;
 /// Characters of a name in the text of a point.
 const TITLE_CHARS: usize = 40;
 
@@ -23,18 +23,8 @@ const TITLE_CHARS: usize = 40;
 #[derive(Clone, Copy)]
 pub(super) struct Point<'c> {
     pub(super) row: &'c Row,
-    x: f64,
-    y: f64,
-}
-
-impl Point<'_> {
-    pub(super) fn left(&self) -> String {
-        percent(self.x)
-    }
-
-    pub(super) fn top(&self) -> String {
-        percent(self.y)
-    }
+    pub(super) x: f64,
+    pub(super) y: f64,
 }
 
 /// The points of a colour.
@@ -60,8 +50,10 @@ pub(super) struct Scatter<'c> {
     pub(super) best: Option<(Point<'c>, String)>,
     pub(super) drawn: usize,
     pub(super) colored_by: Option<&'c str>,
-    /// What is not drawn, and why.
-    pub(super) notes: Vec<String>,
+    /// Tasks that are not drawn because one of the values is no number.
+    pub(super) without: usize,
+    /// Tasks that are not drawn because a logarithmic scale has no place for them.
+    pub(super) not_positive: usize,
 }
 
 /// The columns of the two axes, as far as there are some with numbers.
@@ -85,7 +77,10 @@ impl<'c> Scatter<'c> {
             Scale::over(numbers.iter().copied(), is_log(choice, &numbers))
         };
         let (x_scale, y_scale) = (scale(&x, view.x_scale), scale(&y, view.y_scale));
-        let color = color_column(columns, view);
+        let color = match &view.color {
+            Some(path) => columns.column(&path.text),
+            None => columns.column("status").filter(|column| column.differs),
+        };
         let Classes { classes, of } =
             color.map_or_else(|| Classes::one(rows.len()), |color| Classes::by(columns.collection, color));
         let empty = |class| Dots { class: Class { count: 0, ..class }, points: Vec::new() };
@@ -110,15 +105,9 @@ impl<'c> Scatter<'c> {
         }
         dots.retain(|dots| dots.class.count > 0);
         let drawn = dots.iter().map(|dots| dots.class.count).sum();
-        let notes = scatter_notes(&x, &y, without, not_positive, drawn);
         let best = best.map(|(point, value)| (point, shown(&y, value).0));
         let colored_by = color.map(|color| color.text);
-        Some(Self { x, y, x_scale, y_scale, dots, best, drawn, colored_by, notes })
-    }
-
-    /// Returns whether points are links of their own.
-    pub(super) fn is_linked(&self) -> bool {
-        self.drawn <= LINKED_POINTS
+        Some(Self { x, y, x_scale, y_scale, dots, best, drawn, colored_by, without, not_positive })
     }
 
     /// The scale of an axis, `x` or `y`.
@@ -154,32 +143,6 @@ pub(super) fn is_log(choice: ScaleChoice, numbers: &[f64]) -> bool {
         ScaleChoice::Linear => false,
         ScaleChoice::Auto => Scale::suits_log(numbers.iter().copied()),
     }
-}
-
-/// Returns by what points are coloured: what the address says, else the state where there are several.
-fn color_column<'c>(columns: &Columns<'c>, view: &View) -> Option<Column<'c>> {
-    match &view.color {
-        Some(path) => columns.column(&path.text),
-        None => columns.column("status").filter(|column| column.differs),
-    }
-}
-
-fn scatter_notes(x: &Column<'_>, y: &Column<'_>, without: usize, not_positive: usize, drawn: usize) -> Vec<String> {
-    let tasks = |count: usize| show::count(count as u64, "task");
-    let mut notes = Vec::new();
-    if without > 0 {
-        notes.push(format!("{} without a number at {} or {}: not drawn.", tasks(without), x.text, y.text));
-    }
-    if not_positive > 0 {
-        notes.push(format!("{} at zero or below: a logarithmic scale has no place for them.", tasks(not_positive)));
-    }
-    if drawn > LINKED_POINTS {
-        notes.push(format!(
-            "More than {} points: these are no links. The table has them all.",
-            show::number(LINKED_POINTS as u64)
-        ));
-    }
-    notes
 }
 
 pub(super) fn percent(place: f64) -> String {

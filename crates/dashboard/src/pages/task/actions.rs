@@ -23,10 +23,6 @@ pub(super) struct Actions {
     pub(super) duplicate: bool,
     pub(super) archive: bool,
     pub(super) unarchive: bool,
-    /// Whether a run is stopped by a cancellation, so that one is asked.
-    pub(super) stops_run: bool,
-    /// Why something that one would look for is not there.
-    pub(super) advice: Option<&'static str>,
 }
 
 impl Actions {
@@ -55,14 +51,6 @@ impl Actions {
             duplicate: true,
             archive: status.is_ended() && !task.lifecycle.archived,
             unarchive: task.lifecycle.archived,
-            stops_run: status == Status::Running,
-            advice: match status {
-                Status::Running => {
-                    Some("While it runs it can be neither edited nor deleted. Cancel it first, or wait for its end.")
-                }
-                Status::Succeeded => Some("A task that has succeeded is not run again. Duplicate it instead."),
-                Status::Pending | Status::Failed | Status::Cancelled => None,
-            },
         }
     }
 }
@@ -74,38 +62,23 @@ struct ConfirmPage {
     task: Task,
     /// The last part of the address of the form.
     action: &'static str,
-    question: &'static str,
-    consequence: &'static str,
-    button: &'static str,
 }
 
 /// Asks whether the run of a task shall be stopped.
 pub(crate) async fn confirm_cancel(visit: Visit) -> PageResult {
-    let question = "Cancel this task?";
-    let consequence = "Its run is stopped at the next heartbeat of its worker, and what it has done so far is lost unless it saved it. \
-                       The task stays and can be requeued.";
-    confirm(&visit, ["cancel", question, consequence, "Cancel the task"]).await
+    confirm(&visit, "cancel", "Cancel this task?").await
 }
 
 /// Asks whether a task shall be deleted.
 pub(crate) async fn confirm_delete(visit: Visit) -> PageResult {
-    let question = "Delete this task?";
-    let consequence = "Its args, result, last error and output are deleted with it. This cannot be undone.";
-    confirm(&visit, ["delete", question, consequence, "Delete the task"]).await
+    confirm(&visit, "delete", "Delete this task?").await
 }
 
-async fn confirm(visit: &Visit, [action, question, consequence, button]: [&'static str; 4]) -> PageResult {
+async fn confirm(visit: &Visit, action: &'static str, question: &str) -> PageResult {
     let queue = visit.queue_for(Scope::Submit)?;
     let task = visit.task().await?;
-    let page = ConfirmPage {
-        shell: Shell::new(visit, question, Section::Tasks, Some(&queue)).await?,
-        task,
-        action,
-        question,
-        consequence,
-        button,
-    };
-    layout::page(visit, &page)
+    let shell = Shell::new(visit, question, Section::Tasks, Some(&queue)).await?;
+    layout::page(visit, &ConfirmPage { shell, task, action })
 }
 
 /// The task that a form without fields is about, if its sender may change it.

@@ -11,12 +11,11 @@ mod waiting;
 use askama::Template;
 use taskqueue_core::explain::Explanation;
 use taskqueue_core::fields::TaskField;
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::json::ObjectWriter;
-use taskqueue_core::scheduling::RetryDelay;
-use taskqueue_core::stats::{RouteSelection, pending_since};
-use taskqueue_core::task::{LastError, Status, Task};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::scheduling::OnDependencyFailure;
+use taskqueue_core::stats::pending_since;
+use taskqueue_core::task::LastError;
+use taskqueue_core::{QueueName, RouteSelection, Status, Task, Timestamp};
 use taskqueue_store::{StoreExt, dependency_cycle};
 
 use self::actions::Actions;
@@ -95,12 +94,6 @@ async fn explain(dashboard: &Dashboard, queue: &QueueName, task: &Task) -> Resul
     Ok(Some(dependency_cycle::explain(dashboard.store(), queue, task.id, dependency_cycle::TIME_LIMIT).await?))
 }
 
-/// `after 30 s, then 2 times as long each, at most 1 day`.
-fn retries(delay: &RetryDelay) -> String {
-    let (first, most) = (field::seconds_text(delay.seconds()), field::seconds_text(delay.max_seconds()));
-    format!("after {first}, then {} times as long each, at most {most}", delay.factor())
-}
-
 /// A result is what a succeeded task is for, so it comes first; where there is none, nothing is shown of it.
 fn documents(task: &Task) -> Vec<Document> {
     let document = |name, title, text: &str| Document { name, title, view: JsonView::new(text) };
@@ -111,9 +104,7 @@ fn documents(task: &Task) -> Vec<Document> {
     if has_succeeded || !result.view.is_empty {
         documents.insert(usize::from(!has_succeeded), result);
     }
-    if !metadata.view.is_empty {
-        documents.push(metadata);
-    }
+    documents.extend(Some(metadata).filter(|metadata| !metadata.view.is_empty));
     documents
 }
 

@@ -3,18 +3,12 @@
 
 use std::borrow::Cow;
 
-use taskqueue_core::definition::Routes;
 use taskqueue_core::explain::{Explanation, Reason};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::scheduling::OnDependencyFailure;
-use taskqueue_core::stats::QueueFigures;
-use taskqueue_core::task::{Status, Task};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{QueueFigures, QueueName, Routes, Status, Task, TaskId, Timestamp};
 use taskqueue_store::related::{Related, RelatedTask};
 use taskqueue_store::{Store, StoreError};
 
-use crate::show::command_line;
-use crate::show::{self, count};
+use crate::show::{self, command_line, count};
 
 /// Routes that are named.
 const ROUTES: usize = 5;
@@ -161,8 +155,6 @@ pub(super) struct RelatedView {
     /// Nothing but the id of a task that is not there.
     pub(super) dependencies: Vec<(TaskId, Option<RelatedTask>)>,
     pub(super) more_dependencies: Option<String>,
-    /// What becomes of the task if one of them fails.
-    pub(super) on_failure: &'static str,
     pub(super) dependents: Vec<(TaskId, Option<RelatedTask>)>,
     pub(super) more_dependents: Option<String>,
 }
@@ -178,14 +170,6 @@ impl RelatedView {
         Ok(Self {
             dependencies: shown.into_iter().zip(found.dependencies).collect(),
             more_dependencies: more_relatives(ids.len(), usize::MAX),
-            on_failure: match task.definition.scheduling.on_dependency_failure {
-                OnDependencyFailure::Wait => {
-                    "If one of them fails, is cancelled or deleted, this task goes on waiting until it has succeeded after all."
-                }
-                OnDependencyFailure::Cancel => {
-                    "If one of them fails for good, is cancelled or deleted, this task is cancelled."
-                }
-            },
             dependents: dependents.collect(),
             more_dependents: more_relatives(counted, RELATIVES_COUNTED.into()),
         })

@@ -58,10 +58,8 @@ impl Action {
 
     /// Returns what matches and is not done already.
     pub(super) fn narrow(self, selection: TaskSelection) -> Result<TaskSelection, Unreadable> {
-        match self.needs_archived() {
-            None => Ok(selection),
-            Some(archived) => and(selection, &format!("archived == {archived}")),
-        }
+        let Some(archived) = self.needs_archived() else { return Ok(selection) };
+        and(selection, &format!("archived == {archived}"))
     }
 
     const fn imperative(self) -> &'static str {
@@ -74,37 +72,6 @@ impl Action {
             Self::Args => "Change the args of",
             Self::Archive => "Archive",
             Self::Unarchive => "Unarchive",
-        }
-    }
-
-    /// Returns what happens, in a sentence.
-    const fn meaning(self) -> &'static str {
-        match self {
-            Self::Bulk(BulkAction::Cancel) => {
-                "Pending tasks will not run. Running ones are stopped: their workers notice it at the next heartbeat. Cancelled \
-                 tasks can be requeued."
-            }
-            Self::Bulk(BulkAction::Requeue) => {
-                "They wait to run again from the start, with all attempts, and lose their last error. Results of earlier runs are \
-                 replaced when they succeed."
-            }
-            Self::Bulk(BulkAction::Delete) => {
-                "Args, results, errors and output are gone for good. Nobody can bring them back."
-            }
-            Self::Priority => {
-                "Tasks with a higher priority are claimed first. Whole numbers, also below 0; usual is 0."
-            }
-            Self::Routes => "Only workers of these routes claim them from then on. Separate several routes by commas.",
-            Self::Args => {
-                "What is written here is merged into the args of each task: a member replaces or adds the one of its name, objects \
-                 merge, and null removes a member. All other args stay, and so do results. Nothing is changed before you press the \
-                 button."
-            }
-            Self::Archive => {
-                "Lists, counts and actions leave them out from then on. Nothing of them is lost: they can be shown with the others, \
-                 and a requeue brings them back."
-            }
-            Self::Unarchive => "Lists, counts and actions have them again.",
         }
     }
 
@@ -175,8 +142,8 @@ fn is_done(action: Action, task: &Task) -> bool {
 struct ConfirmPage {
     shell: Shell,
     action: Action,
-    /// Which tasks, in words, with the texts that select.
-    target: Vec<(&'static str, String)>,
+    queue: QueueName,
+    target: Target,
     left_out: Vec<String>,
     again: AskedAgain,
     number: u64,
@@ -219,33 +186,17 @@ pub(super) async fn ask(visit: &Visit, again: AskedAgain) -> PageResult {
         (None, None) => StatusCode::OK,
     };
     let page = ConfirmPage {
-        target: target_words(&queue, &target),
         left_out: left_out(action, &counts),
         address: visit.query.at(&visit.path),
         back: View::read(&queue, &visit.query).address(),
         shell: Shell::new(visit, title, Section::Tasks, Some(&queue)).await?,
+        queue,
+        target,
         action,
         again,
         number,
     };
     layout::page_with(visit, status, &page)
-}
-
-fn target_words(queue: &QueueName, target: &Target) -> Vec<(&'static str, String)> {
-    let mut words = vec![("Queue", queue.as_str().to_owned())];
-    match target {
-        Target::Tasks(ids) => words.push(("Tasks", ids.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(" "))),
-        Target::Matching(Selectors { status, filter, name_fuzzy, archived }) => {
-            words.extend(status.map(|status| ("State", status.as_str().to_owned())));
-            words.extend(filter.clone().map(|filter| ("Filter", filter)));
-            words.extend(name_fuzzy.clone().map(|name| ("Name like", name)));
-            if words.len() == 1 {
-                words.push(("Tasks", "all of the queue".to_owned()));
-            }
-            words.extend(archived.then(|| ("Archived", "included".to_owned())));
-        }
-    }
-    words
 }
 
 fn left_out(action: Action, counts: &TargetCounts) -> Vec<String> {

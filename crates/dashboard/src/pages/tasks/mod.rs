@@ -15,7 +15,7 @@ use taskqueue_core::{OrderField, QueueName, Refusal, Scope, Status, TaskQuery, T
 use taskqueue_store::{Store, StoreExt};
 
 use self::rows::{Cell, Row};
-use self::view::{ColumnEntry, View, column_entries, curl_command, list_command, order_words, submit_command};
+use self::view::{ColumnEntry, View, column_entries, curl_command, list_command, submit_command};
 use crate::columns::Column;
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
@@ -25,16 +25,6 @@ use crate::visit::Visit;
 
 /// What a download must know of the view.
 const DOWNLOAD_PARAMETERS: [&str; 6] = ["status", "filter", "name_fuzzy", "archived", "order_by", "descending"];
-
-/// The states above the list.
-const TABS: [(&str, Option<Status>); 6] = [
-    ("All", None),
-    ("Pending", Some(Status::Pending)),
-    ("Running", Some(Status::Running)),
-    ("Succeeded", Some(Status::Succeeded)),
-    ("Failed", Some(Status::Failed)),
-    ("Cancelled", Some(Status::Cancelled)),
-];
 
 #[derive(Template)]
 #[template(path = "tasks.html")]
@@ -172,6 +162,10 @@ impl List {
 }
 
 impl TasksPage {
+    /// All states together, and each alone.
+    fn tabs(&self) -> impl Iterator<Item = Option<Status>> {
+        [None].into_iter().chain(Status::ALL.map(Some))
+    }
     /// Returns why a list is empty: `queue-empty`, `only-archived` (there are tasks, and all of them are), `no-match` or `last-page`;
     /// else nothing.
     fn emptiness(&self, list: &List) -> &'static str {

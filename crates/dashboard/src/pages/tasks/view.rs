@@ -112,24 +112,6 @@ impl View {
     }
 }
 
-/// How people name an order.
-pub(super) fn order_words(order: TaskOrder) -> String {
-    let words = match (order.field, order.descending) {
-        (OrderField::CreatedAt, true) => "Newest first",
-        (OrderField::CreatedAt, false) => "Oldest first",
-        (OrderField::UpdatedAt, true) => "Last changed first",
-        (OrderField::StartedAt, true) => "Last started first",
-        (OrderField::FinishedAt, true) => "Last finished first",
-        (OrderField::Priority, true) => "Highest priority first",
-        (OrderField::Priority, false) => "Lowest priority first",
-        (OrderField::Name, false) => "By name",
-        (field, descending) => {
-            return format!("By {}{}", field.as_str(), if descending { ", descending" } else { "" });
-        }
-    };
-    words.to_owned()
-}
-
 /// Paths that are offered; more can be written.
 const MOST_OFFERED: usize = 200;
 
