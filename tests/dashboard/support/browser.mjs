@@ -82,8 +82,8 @@ export function assertCalm(page) {
   assert.deepEqual(page.problems, []);
 }
 
-// The looks of a page: wide and narrow, light and dark, each without overflow, and kept as a picture. Wide and narrow it is accessible,
-// and its colours are so in the light and in the dark.
+// The looks of a page: wide and narrow, light and dark, each without overflow. Wide and narrow it is accessible, and its colours are so
+// in the light and in the dark. Pictures of it are kept when one file of tests is run alone, as it is while its page is changed.
 export async function checkLooks(url, name, prepare = async () => {}) {
   for (const [shape, viewport] of [["wide", WIDE], ["narrow", NARROW]]) {
     const page = await newPage({ viewport });
@@ -94,7 +94,7 @@ export async function checkLooks(url, name, prepare = async () => {}) {
       await assertNoOverflow(page);
       if (colorScheme === "light") await assertAccessible(page);
       else if (shape === "wide") await assertAccessible(page, { runOnly: COLOUR_RULES });
-      await screenshot(page, `${name}-${shape}-${colorScheme}`, { fullPage: true });
+      if (process.env.TASKQUEUE_PICTURES) await screenshot(page, `${name}-${shape}-${colorScheme}`, { fullPage: true });
     }
     assertCalm(page);
     await page.context().close();
