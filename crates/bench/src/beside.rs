@@ -16,7 +16,7 @@ use crate::Result;
 use crate::bench::Bench;
 use crate::client::{Client, Endpoint, text_behind};
 use crate::figures::Latencies;
-use crate::numbered_ids::{RUNS, TASKS};
+use crate::request::{RUNS, TASKS};
 use crate::request::{self, OTHER, Operation, QUEUE, tasks};
 use crate::server::Server;
 

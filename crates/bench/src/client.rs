@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::Result;
-use crate::numbered_ids::{CHARACTERS, TASKS};
+use crate::request::{CHARACTERS, TASKS};
 use crate::request::{self, Batch, Operation};
 
 /// Enough for every answer but pages; the buffer grows for those.
@@ -269,7 +269,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::numbered_ids::RUNS;
+    use crate::request::RUNS;
 
     impl Answer {
         pub(crate) fn of(status: u16, headers: &str, body: &str) -> Self {

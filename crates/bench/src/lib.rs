@@ -13,7 +13,6 @@ mod commands;
 mod figures;
 mod load;
 mod measures;
-mod numbered_ids;
 mod peers;
 mod perf;
 mod reference;

@@ -14,7 +14,7 @@ use tokio::time::{sleep_until, timeout};
 use crate::Result;
 use crate::client::{Answer, Client, Endpoint};
 use crate::figures::Latencies;
-use crate::numbered_ids::Numbers;
+use crate::request::Numbers;
 use crate::request::{Batch, Operation, PAIRS, QUEUE, Template};
 use crate::server::Server;
 use crate::usage::Usage;

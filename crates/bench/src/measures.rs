@@ -13,7 +13,7 @@ use crate::bench::{Bench, On};
 use crate::beside::{self, FOLLOWERS, Others, PIECE_BYTES, Printer, running_task};
 use crate::figures::{Found, Latencies, progress};
 use crate::load::Load;
-use crate::numbered_ids::TASKS;
+use crate::request::TASKS;
 use crate::request::{self, OTHER, Operation, PAIRS, QUEUE, WAIT_SECONDS, tasks};
 use crate::server::{Pile, Server};
 use crate::shapes::probes::{Probed, Probes};

@@ -14,12 +14,14 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use crate::{Result, figures, request};
+use crate::request::{self, TASKS};
+use crate::{Result, figures};
 
 const VERSION_HEADER: HeaderName = HeaderName::from_static("taskqueue-server-version");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Where nothing is ever pending.
 const OTHER_CLAIM: &str = "/api/v2/queues/other/tasks/claim";
+const INSTANT: &str = r#""2026-01-01T00:00:00.000000Z""#;
 const VERSION: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
 
 /// Serves until the program is ended, or until its parent has ended.
@@ -72,18 +74,13 @@ type Canned = (Method, &'static str, StatusCode, Bytes);
 
 /// All answers; the first one that fits is the right one.
 fn answers() -> Vec<Canned> {
-    const INSTANT: &str = "\"2026-01-01T00:00:00.000000Z\"";
     let created = task("pending", "null", "null");
-    let claimed = task("running", "\"default\"", INSTANT);
+    let claimed = task("running", r#""default""#, INSTANT);
+    let claimed = format!(r#"{{"task":{claimed},"run_id":"r_000000000000","lease_expires_at":{INSTANT}}}"#);
     let page = vec![created.clone(); 100].join(",");
     let all = [
         (Method::POST, OTHER_CLAIM, 204, String::new()),
-        (
-            Method::POST,
-            "/claim",
-            200,
-            format!(r#"{{"task":{claimed},"run_id":"r_000000000000","lease_expires_at":{INSTANT}}}"#),
-        ),
+        (Method::POST, "/claim", 200, claimed),
         (Method::POST, "/heartbeat", 200, format!(r#"{{"lease_expires_at":{INSTANT}}}"#)),
         (Method::POST, "", 204, String::new()),
         (Method::PUT, "", 201, created.clone()),
@@ -93,17 +90,15 @@ fn answers() -> Vec<Canned> {
         (Method::GET, "/health", 200, r#"{"count":10000}"#.to_owned()),
         (Method::GET, "", 200, created),
     ];
-    let canned = |(method, end, status, body)| {
-        (method, end, StatusCode::from_u16(status).unwrap_or_default(), Bytes::from(body))
-    };
-    all.map(canned).into()
+    all.map(|(method, end, status, body)| (method, end, StatusCode::from_u16(status).unwrap_or_default(), body.into()))
+        .into()
 }
 
 /// A task as the server writes it.
 fn task(status: &str, last_route: &str, started_at: &str) -> String {
-    let args = request::args();
+    let (id, args) = (TASKS.id(0), request::args());
     format!(
-        r#"{{"id":"t_000000000000","queue":"claims","status":"{status}","name":"bench","args":{args},"metadata":{{}},"priority":0,"attempt":1,"max_attempts":3,"routes":["default"],"result":{{}},"last_error":null,"last_route":{last_route},"created_at":"2026-01-01T00:00:00.000000Z","updated_at":"2026-01-01T00:00:00.000000Z","started_at":{started_at},"finished_at":null}}"#
+        r#"{{"id":"{id}","queue":"claims","status":"{status}","name":"bench","args":{args},"metadata":{{}},"priority":0,"attempt":1,"max_attempts":3,"routes":["default"],"result":{{}},"last_error":null,"last_route":{last_route},"created_at":{INSTANT},"updated_at":{INSTANT},"started_at":{started_at},"finished_at":null}}"#
     )
 }
 

@@ -1,9 +1,118 @@
 //! Requests: what each kind asks for, rendered once with places for identifiers, which are written before each use; and batches of them.
 
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
+
 use self::Operation::{BulkUpdate, Claim, Complete, Count, Create, Fail, Filter, Get, Heartbeat, List, Poll, Unclaim};
-use crate::numbered_ids::{CHARACTERS, RUNS, TASKS};
+
+/// Characters of an identifier behind its letter (`t_[A-Za-z0-9_-]{12}`), of 6 bits each.
+pub(crate) const CHARACTERS: usize = 12;
+
+/// Bits of the upper and of the lower half of an identifier.
+const HALF: u32 = 36;
+
+/// Runs have a key of their own: the n-th run usually gets the n-th task, and their identifiers must not lie side by side.
+pub(crate) const TASKS: Identifiers = Identifiers { letter: 't', key: 0x9E37_79B9_7F4A_7C15 };
+pub(crate) const RUNS: Identifiers = Identifiers { letter: 'r', key: 0x94D0_49BB_1331_11EB };
+
+/// The upper half is a hash of the number, the lower one the number mixed with a hash of the upper one: two rounds of a Feistel network,
+/// which are undone in reverse order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identifiers {
+    letter: char,
+    key: u64,
+}
+
+impl Identifiers {
+    /// Writes the identifier of a number into its twelve places.
+    pub(crate) fn write(&self, places: &mut [u8], number: u64) {
+        let upper = self.hash(number);
+        let mixed = u128::from(upper) << HALF | u128::from(number ^ self.hash(upper));
+        // Nine bytes are twelve characters.
+        let _ = BASE64_URL_SAFE_NO_PAD.encode_slice(&mixed.to_be_bytes()[7..], places);
+    }
+
+    /// The identifier of a number.
+    pub(crate) fn id(&self, number: u64) -> String {
+        let mut places = [0; CHARACTERS];
+        self.write(&mut places, number);
+        format!("{}_{}", self.letter, places.map(char::from).iter().collect::<String>())
+    }
+
+    /// The number of an identifier; none when it is not one of ours.
+    pub(crate) fn read(&self, places: &[u8]) -> Option<u64> {
+        let mut bytes = [0; 16];
+        BASE64_URL_SAFE_NO_PAD.decode_slice(places, &mut bytes[7..]).ok()?;
+        let mixed = u128::from_be_bytes(bytes);
+        let (upper, lower) = ((mixed >> HALF) as u64, mixed as u64 & ((1 << HALF) - 1));
+        let number = lower ^ self.hash(upper);
+        (upper == self.hash(number)).then_some(number)
+    }
+
+    /// As many bits as half an identifier has, of which each depends on all of the number.
+    fn hash(&self, number: u64) -> u64 {
+        let product = number.wrapping_mul(self.key);
+        (product ^ product >> 32).wrapping_mul(self.key) >> (u64::BITS - HALF)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claimed {
+    Free,
+    Held,
+    Completed,
+}
+
+/// The next numbers of tasks and runs of one server. They rise over the whole measurement, so that nothing is ever named twice. Also
+/// which tasks are held, by the answers of the server: finds every task that is handed out twice.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    tasks: Cell<u64>,
+    runs: Cell<u64>,
+    claimed: RefCell<Vec<Claimed>>,
+    double_claims: Cell<u64>,
+}
+
+impl Numbers {
+    pub(crate) fn next_task(&self) -> u64 {
+        self.tasks.replace(self.tasks.get() + 1)
+    }
+
+    pub(crate) fn next_run(&self) -> u64 {
+        self.runs.replace(self.runs.get() + 1)
+    }
+
+    /// The number that the next new task will have.
+    pub(crate) fn tasks_so_far(&self) -> u64 {
+        self.tasks.get()
+    }
+
+    /// Notes that a claim was answered with this task.
+    pub(crate) fn handed_out(&self, task: u64) {
+        let is_double = self.set(task, Claimed::Held) != Claimed::Free;
+        self.double_claims.set(self.double_claims.get() + u64::from(is_double));
+    }
+
+    /// Notes that the end of a run is about to be sent. From then on the server may hand the task out again, unless it is complete.
+    pub(crate) fn ends(&self, task: u64, completes: bool) {
+        self.set(task, if completes { Claimed::Completed } else { Claimed::Free });
+    }
+
+    /// Counts the tasks that were handed out while they were held or after they were complete.
+    pub(crate) fn double_claims(&self) -> u64 {
+        self.double_claims.get()
+    }
+
+    fn set(&self, task: u64, state: Claimed) -> Claimed {
+        let (mut claimed, at) = (self.claimed.borrow_mut(), task as usize);
+        if claimed.len() <= at {
+            claimed.resize(at + 1, Claimed::Free);
+        }
+        std::mem::replace(&mut claimed[at], state)
+    }
+}
 
 /// The queue of the load.
 pub(crate) const QUEUE: &str = "bench";
@@ -200,6 +309,68 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+    fn id(ids: &Identifiers, number: u64) -> [u8; CHARACTERS] {
+        let mut places = [0; CHARACTERS];
+        ids.write(&mut places, number);
+        places
+    }
+
+    #[test]
+    fn numbers_read_back() {
+        for ids in [TASKS, RUNS] {
+            for number in (0..1000).chain([1_234_567, 999_999_999, (1 << 36) - 1]) {
+                assert_eq!(ids.read(&id(&ids, number)), Some(number));
+            }
+        }
+        assert_eq!(TASKS.id(42).as_bytes()[2..], id(&TASKS, 42));
+        assert_eq!(TASKS.read(b"00000000000x"), None);
+        assert_eq!(TASKS.read(b"00000000000 "), None);
+    }
+
+    #[test]
+    fn a_held_or_complete_task_must_not_be_handed_out() {
+        let numbers = Numbers::default();
+        for (completes, double_claims) in [(false, 0), (true, 0), (true, 1)] {
+            numbers.handed_out(100);
+            assert_eq!(numbers.double_claims(), double_claims);
+            numbers.ends(100, completes);
+        }
+        numbers.handed_out(7);
+        numbers.handed_out(7);
+        assert_eq!(numbers.double_claims(), 2);
+    }
+
+    #[test]
+    fn a_run_is_not_called_like_the_task_of_its_number() {
+        assert_ne!(id(&TASKS, 42), id(&RUNS, 42));
+    }
+
+    /// Whatever is sorted by identifier finds the next one anywhere: every part of the range is hit about as often as every other.
+    #[test]
+    fn consecutive_numbers_are_spread_evenly() {
+        for ids in [TASKS, RUNS] {
+            for column in [0, 5, 6, 11] {
+                let mut counts = [0_u32; 256];
+                for number in 0..64_000 {
+                    counts[usize::from(id(&ids, number)[column])] += 1;
+                }
+                for character in ALPHABET {
+                    let count = counts[usize::from(*character)];
+                    // 1,000 are expected; six standard deviations.
+                    assert!((800..=1200).contains(&count), "{ids:?} {column} {character}: {count}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_in_time_are_not_neighbours_in_order() {
+        let rises = (0..10_000).filter(|number| id(&TASKS, *number) < id(&TASKS, number + 1)).count();
+        assert!((4_000..=6_000).contains(&rises), "{rises}");
+    }
 
     fn address() -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], 80))

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::Result;
 use crate::client::{Client, Endpoint, trusting};
 use crate::figures::progress;
-use crate::numbered_ids::{Numbers, TASKS};
+use crate::request::{Numbers, TASKS};
 use crate::request::{Batch, OTHER, Operation, QUEUE, tasks};
 use crate::usage::Usage;
 
