@@ -1,24 +1,19 @@
-//! What others do beside the load, on a thread of their own so that the load has its thread for itself: workers that print and report
+//! What others do beside the load, on threads of their own so that the load has its thread for itself: workers that print and report
 //! progress, with those who follow them, or people who have pages of the dashboard open.
 
-use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Builder;
-use tokio::sync::watch;
-use tokio::task::{JoinSet, LocalSet};
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
-use crate::Result;
-use crate::bench::Bench;
 use crate::client::{Client, Endpoint, text_behind};
 use crate::figures::Latencies;
-use crate::request::{RUNS, TASKS};
-use crate::request::{self, OTHER, Operation, QUEUE, tasks};
-use crate::server::Server;
+use crate::request::{self, OTHER, Operation, QUEUE, RUNS, TASKS, tasks};
+use crate::server::{Bench, Server};
+use crate::{BESIDE, Result};
 
 /// The bytes that a worker prints in a second.
 pub(crate) const PIECE_BYTES: usize = 1_024;
@@ -53,26 +48,26 @@ pub(crate) enum Beside {
     Viewers,
 }
 
-/// What those on the thread share with the load.
-#[derive(Clone)]
+/// What those beside the load share with it.
+#[derive(Default)]
 struct Shared {
-    /// Whether they are to do something. They end when the load drops its side.
-    active: watch::Receiver<bool>,
+    /// Whether they are to do something.
+    is_active: AtomicBool,
     /// How often they did it.
-    done: Arc<AtomicU64>,
+    done: AtomicU64,
     /// How old each piece was when its follower had it.
-    ages: Arc<Mutex<Latencies>>,
+    ages: Mutex<Latencies>,
 }
 
+/// Those beside the load. They end with this, and never by themselves.
 pub(crate) struct Others {
     beside: Beside,
     count: u64,
-    active: watch::Sender<bool>,
-    shared: Shared,
-    thread: JoinHandle<Result<()>>,
-    begun: RefCell<(Instant, u64)>,
-    /// The part that was done in each turn, over what was to be done.
-    shares: RefCell<Vec<f64>>,
+    shared: Arc<Shared>,
+    all: JoinSet<Result<()>>,
+    begun: (Instant, u64),
+    /// The least part that was done in a turn, over what was to be done.
+    share: f64,
 }
 
 impl Others {
@@ -82,101 +77,74 @@ impl Others {
             Beside::Nobody => return Ok(None),
             Beside::Workers | Beside::IdleWorkers => {
                 let printers = Printer::running(server, bench.scaled(WORKERS), KEPT_BYTES).await?;
-                Self { beside, ..Self::printing(printers, (server.endpoint.clone(), server.endpoint.clone())) }
+                Self { beside, ..Self::printing(printers, &server.endpoint, &server.endpoint) }
             }
-            Beside::Viewers => Self::looking(server.endpoint.clone(), pages(server), bench.scaled(VIEWERS)),
+            Beside::Viewers => Self::looking(&server.endpoint, pages(server), bench.scaled(VIEWERS)),
         }))
     }
 
+    fn new(beside: Beside, count: u64) -> Self {
+        let begun = (Instant::now(), 0);
+        Self { beside, count, shared: Arc::default(), all: JoinSet::new(), begun, share: f64::INFINITY }
+    }
+
     /// Workers at one endpoint, and those who follow the first of them at another.
-    pub(crate) fn printing(printers: Vec<Printer>, (at, following): (Endpoint, Endpoint)) -> Self {
-        Self::spawn(Beside::Workers, printers.len() as u64, async move |shared, all| {
-            for printer in printers.iter().take(FOLLOWERS) {
-                let client = Client::connect(&following).await?;
-                all.spawn_local(follow(
-                    client,
-                    following.clone(),
-                    printer.path("output"),
-                    printer.offset,
-                    shared.clone(),
-                ));
-            }
-            let workers = printers.len() as f64;
-            for (index, printer) in printers.into_iter().enumerate() {
-                // Spread over the second, as workers that were not started together are.
-                let start = Instant::now() + PERIOD.mul_f64(1.0 + index as f64 / workers);
-                all.spawn_local(printer.work(Client::connect(&at).await?, start, index as u64, shared.clone()));
-            }
-            Ok(())
-        })
+    pub(crate) fn printing(printers: Vec<Printer>, at: &Endpoint, following: &Endpoint) -> Self {
+        let workers = printers.len();
+        let mut others = Self::new(Beside::Workers, workers as u64);
+        for printer in printers.iter().take(FOLLOWERS) {
+            let follow = follow(following.clone(), printer.path("output"), printer.offset, others.shared.clone());
+            others.all.spawn_on(follow, BESIDE.handle());
+        }
+        for (index, printer) in printers.into_iter().enumerate() {
+            // Spread over the second, as workers that were not started together are.
+            let start = Instant::now() + PERIOD.mul_f64(1.0 + index as f64 / workers as f64);
+            let work = printer.work(at.clone(), start, index as u64, others.shared.clone());
+            others.all.spawn_on(work, BESIDE.handle());
+        }
+        others
     }
 
     /// People, each with one of the pages open.
-    pub(crate) fn looking(at: Endpoint, pages: Vec<String>, count: u64) -> Self {
-        Self::spawn(Beside::Viewers, count, async move |shared, all| {
-            for page in pages.into_iter().cycle().take(count as usize) {
-                all.spawn_local(look(at.clone(), page, shared.clone()));
-            }
-            Ok(())
-        })
-    }
-
-    /// Starts a thread for all whom this begins. None of them ends by itself.
-    fn spawn(
-        beside: Beside,
-        count: u64,
-        begin: impl AsyncFnOnce(&Shared, &mut JoinSet<Result<()>>) -> Result<()> + Send + 'static,
-    ) -> Self {
-        let (active, watched) = watch::channel(false);
-        let shared = Shared { active: watched, done: Arc::default(), ages: Arc::default() };
-        let theirs = shared.clone();
-        let thread = std::thread::spawn(move || {
-            let runtime = Builder::new_current_thread().enable_all().build()?;
-            LocalSet::new().block_on(&runtime, async {
-                let mut all = JoinSet::new();
-                begin(&theirs, &mut all).await?;
-                let mut active = theirs.active.clone();
-                tokio::select! {
-                    Some(ended) = all.join_next() => ended?,
-                    _ = async { while active.changed().await.is_ok() {} } => Ok(()),
-                }
-            })
-        });
-        let (begun, shares) = (RefCell::new((Instant::now(), 0)), RefCell::default());
-        Self { beside, count, active, shared, thread, begun, shares }
-    }
-
-    pub(crate) async fn begin(&self) {
-        self.active.send_replace(self.beside != Beside::IdleWorkers);
-        sleep(SETTLING).await;
-        self.begun.replace((Instant::now(), self.shared.done.load(Ordering::Relaxed)));
-    }
-
-    pub(crate) async fn pause(&self) -> Result<()> {
-        let (begin, before) = *self.begun.borrow();
-        let expected = self.count as f64 * begin.elapsed().as_secs_f64();
-        self.shares.borrow_mut().push((self.shared.done.load(Ordering::Relaxed) - before) as f64 / expected);
-        self.active.send_replace(false);
-        sleep(SETTLING).await;
-        if self.thread.is_finished() { Err("those beside the load have ended".into()) } else { Ok(()) }
-    }
-
-    /// Lets all of them end; what they did, and how old each piece was when its follower had it. Without the load of the workers the
-    /// throughput beside it says nothing.
-    pub(crate) fn end(self) -> Result<Vec<(&'static str, f64)>> {
-        drop(self.active);
-        self.thread.join().map_err(|_| "those beside the load panicked")??;
-        if self.beside != Beside::Workers {
-            return Ok(Vec::new());
+    pub(crate) fn looking(at: &Endpoint, pages: Vec<String>, count: u64) -> Self {
+        let mut others = Self::new(Beside::Viewers, count);
+        for page in pages.into_iter().cycle().take(count as usize) {
+            others.all.spawn_on(look(at.clone(), page, others.shared.clone()), BESIDE.handle());
         }
-        let share = self.shares.take().into_iter().fold(f64::INFINITY, f64::min);
-        let ages = self.shared.ages.lock().map_err(|_| "a follower panicked")?;
-        Ok(vec![
-            ("printed and reported, over once per worker and second", share),
+        others
+    }
+
+    pub(crate) async fn begin(&mut self) {
+        self.shared.is_active.store(self.beside != Beside::IdleWorkers, Ordering::Relaxed);
+        sleep(SETTLING).await;
+        self.begun = (Instant::now(), self.shared.done.load(Ordering::Relaxed));
+    }
+
+    pub(crate) async fn pause(&mut self) -> Result<()> {
+        let (begin, before) = self.begun;
+        let expected = self.count as f64 * begin.elapsed().as_secs_f64();
+        self.share = self.share.min((self.shared.done.load(Ordering::Relaxed) - before) as f64 / expected);
+        self.shared.is_active.store(false, Ordering::Relaxed);
+        sleep(SETTLING).await;
+        match self.all.try_join_next() {
+            Some(ended) => ended?.and(Err("one of those beside the load has ended".into())),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns what they did, and how old each piece was when its follower had it. Without the load of the workers the throughput beside it
+    /// says nothing.
+    pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
+        if self.beside != Beside::Workers {
+            return Vec::new();
+        }
+        let ages = self.shared.ages.lock();
+        vec![
+            ("printed and reported, over once per worker and second", self.share),
             ("a follower has what was sent, p50 ms", ages.millis(0.5)),
             ("a follower has what was sent, p99 ms", ages.millis(0.99)),
             ("a follower has what was sent, max ms", ages.millis(1.0)),
-        ])
+        ]
     }
 }
 
@@ -224,12 +192,13 @@ impl Printer {
     }
 
     /// Prints and reports once a second while it should. What it cannot send in time is left out, and missing in the count.
-    async fn work(mut self, mut client: Client, start: Instant, index: u64, shared: Shared) -> Result<()> {
+    async fn work(mut self, at: Endpoint, start: Instant, index: u64, shared: Arc<Shared>) -> Result<()> {
+        let mut client = Client::connect(&at).await?;
         let mut ticks = interval_at(start.into(), PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         for tick in index.. {
             ticks.tick().await;
-            if *shared.active.borrow() {
+            if shared.is_active.load(Ordering::Relaxed) {
                 self.print(&mut client, PIECE_BYTES).await?;
                 self.steps += 1;
                 let (step, loss) = (self.steps, 1.0 / self.steps as f64);
@@ -269,7 +238,8 @@ fn ages(text: &str, now: Instant) -> impl Iterator<Item = Duration> {
 }
 
 /// Follows a task as long as it runs, and records how old each piece is when it is there.
-async fn follow(mut client: Client, at: Endpoint, path: String, mut offset: u64, shared: Shared) -> Result<()> {
+async fn follow(at: Endpoint, path: String, mut offset: u64, shared: Arc<Shared>) -> Result<()> {
+    let mut client = Client::connect(&at).await?;
     loop {
         let request = request::with_wait(&request::get(at.address, &format!("{path}?offset={offset}")));
         let answer = client.send(&request).await?;
@@ -278,8 +248,7 @@ async fn follow(mut client: Client, at: Endpoint, path: String, mut offset: u64,
         else {
             return Err(format!("a follower was answered with {} {body}", answer.status).into());
         };
-        let mut seen = shared.ages.lock().map_err(|_| "a follower panicked")?;
-        ages(text, now).for_each(|age| seen.record(age));
+        ages(text, now).for_each(|age| shared.ages.lock().record(age));
         offset = end;
     }
 }
@@ -293,15 +262,15 @@ pub(crate) fn pages(server: &Server) -> Vec<String> {
 }
 
 /// Asks for a page while somebody looks, and again after as long as the page says.
-async fn look(at: Endpoint, page: String, mut shared: Shared) -> Result<()> {
+async fn look(at: Endpoint, page: String, shared: Arc<Shared>) -> Result<()> {
     loop {
-        // The load is over when its end is dropped.
-        if shared.active.wait_for(|active| *active).await.is_err() {
-            return Ok(());
+        if shared.is_active.load(Ordering::Relaxed) {
+            let answer = Client::connect(&at).await?.get(&page).await?;
+            shared.done.fetch_add(1, Ordering::Relaxed);
+            sleep(refresh(&answer.text())).await;
+        } else {
+            sleep(PERIOD).await;
         }
-        let answer = Client::connect(&at).await?.get(&page).await?;
-        shared.done.fetch_add(1, Ordering::Relaxed);
-        sleep(refresh(&answer.text())).await;
     }
 }
 

@@ -17,8 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::Result;
-use crate::request::{CHARACTERS, TASKS};
-use crate::request::{self, Batch, Operation};
+use crate::request::{self, Batch, Operation, TASKS};
 
 /// Enough for every answer but pages; the buffer grows for those.
 const BUFFER_BYTES: usize = 4096;
@@ -95,7 +94,7 @@ impl Answer {
 
     /// The number of the task that a claim handed out.
     pub(crate) fn claimed_task(&self) -> Option<u64> {
-        claimed_task(self.body())
+        first_task(&self.text())
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -110,9 +109,9 @@ pub(crate) fn text_behind<'t>(text: &'t str, mark: &str, ends: &[char]) -> Optio
     text.split_once(mark)?.1.split(ends).next()
 }
 
-fn claimed_task(body: &[u8]) -> Option<u64> {
-    let at = find(body, b"\"id\":\"t_")? + 8;
-    TASKS.read(body.get(at..at + CHARACTERS)?)
+/// The number of the task whose identifier comes first in a text.
+fn first_task(text: &str) -> Option<u64> {
+    TASKS.read(text_behind(text, "\"id\":\"t_", &['"'])?.as_bytes())
 }
 
 impl Client {
@@ -216,11 +215,6 @@ impl Client {
         }
     }
 
-    /// Sends a request of the load that the server may answer later.
-    pub(crate) async fn wait(&mut self, operation: Operation, queue: &str, ids: (u64, u64)) -> io::Result<()> {
-        self.write(&request::with_wait(&operation.request(self.address, queue, ids))).await
-    }
-
     /// Sends a batch, and says which tasks and runs are done, or were handed out, and how long the answer is. Fails with the code of
     /// what was refused; claims may find nothing.
     pub(crate) async fn batch(
@@ -239,7 +233,7 @@ impl Client {
             seen += 1;
             match part.split('"').next() {
                 Some("created" | "done") => done.push((*task, *run)),
-                Some("claimed") => done.push((claimed_task(part.as_bytes()).ok_or("claim_without_task")?, *run)),
+                Some("claimed") => done.push((first_task(part).ok_or("claim_without_task")?, *run)),
                 Some("none") => {}
                 _ => return Err(text_behind(part, "\"code\":\"", &['"']).unwrap_or(part).into()),
             }

@@ -1,7 +1,7 @@
 //! Figures: latencies, medians, the goals that they must reach, and the tables and JSON in which they are shown.
 
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde_json::Value;
@@ -27,14 +27,16 @@ impl Latencies {
         let _ = self.0.record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    pub(crate) fn merge(&mut self, other: &Self) {
-        let _ = self.0.add(&other.0);
+    /// Records how long something takes, and returns what it returns.
+    pub(crate) async fn time<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let begin = Instant::now();
+        let done = work.await;
+        self.record(begin.elapsed());
+        done
     }
 
-    pub(crate) fn merged<'l>(all: impl Iterator<Item = &'l Self>) -> Self {
-        let mut merged = Self::default();
-        all.for_each(|latencies| merged.merge(latencies));
-        merged
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let _ = self.0.add(&other.0);
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -83,11 +85,13 @@ pub(crate) struct Goal {
 impl Goal {
     /// NaN (nothing was measured) misses everything.
     fn verdict(&self, measured: f64) -> &'static str {
-        let reaches = |bound: f64, margin: f64| match self.bound {
-            Bound::AtLeast | Bound::Keeps => measured >= bound * (1.0 - margin),
-            Bound::AtMost | Bound::NoMore => measured <= bound * (1.0 + margin),
+        let (sign, noise) = match self.bound {
+            Bound::AtLeast => (1.0, NOISE_MARGIN),
+            Bound::AtMost => (-1.0, NOISE_MARGIN),
+            Bound::Keeps => (1.0, SMALL_MARGIN),
+            Bound::NoMore => (-1.0, SMALL_MARGIN),
         };
-        let noise = if matches!(self.bound, Bound::Keeps | Bound::NoMore) { SMALL_MARGIN } else { NOISE_MARGIN };
+        let reaches = |bound: f64, margin: f64| sign * measured >= sign * bound - margin * bound;
         match () {
             () if reaches(self.aim, 0.0) => "aim reached",
             () if reaches(self.must, 0.0) => "ok",
@@ -99,15 +103,24 @@ impl Goal {
 
 const MISSED: &str = "MISSED";
 
+/// A figure with so many digits; a dash for what was not measured.
+pub(crate) fn cell(digits: usize, value: f64) -> String {
+    if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() }
+}
+
 /// Aligned columns of text, of which the first ones stand to the left.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(crate) heading: &'static [&'static str],
-    pub(crate) left: usize,
+    heading: &'static [&'static str],
+    left: usize,
     pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Table {
+    fn new(left: usize, heading: &'static [&'static str]) -> Self {
+        Self { heading, left, rows: Vec::new() }
+    }
+
     fn text(&self) -> String {
         let heading: Vec<String> = self.heading.iter().map(|text| (*text).to_owned()).collect();
         let rows: Vec<&Vec<String>> = std::iter::once(&heading).chain(&self.rows).collect();
@@ -117,9 +130,8 @@ impl Table {
             true => format!("{text:<width$}", width = widths[column]),
             false => format!("{text:>width$}", width = widths[column]),
         };
-        let line =
-            |row: &Vec<String>| row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_owned();
-        rows.into_iter().map(line).collect::<Vec<_>>().join("\n")
+        let cells = |row: &Vec<String>| row.iter().enumerate().map(cell).collect::<Vec<_>>();
+        rows.into_iter().map(|row| cells(row).join("  ").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
     }
 
     /// An object for each row. What is a number in the table is one here.
@@ -134,42 +146,46 @@ impl Table {
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) turns: Table,
+    figures: Table,
     /// Errors, and tasks handed out twice, in all turns.
     pub(crate) faults: [u64; 2],
-    figures: Table,
 }
 
 impl Report {
+    /// Empty tables; the heading of that of turns.
     pub(crate) fn new(turns: &'static [&'static str]) -> Self {
-        let heading = &["scenario", "figure", "verdict", "measured", "must", "aim", "row"];
-        let figures = Table { heading, left: 3, rows: Vec::new() };
-        Self { turns: Table { heading: turns, left: 2, rows: Vec::new() }, faults: [0; 2], figures }
+        let figures = Table::new(3, &["scenario", "figure", "verdict", "measured", "must", "aim", "row"]);
+        Self { turns: Table::new(2, turns), figures, faults: [0; 2] }
+    }
+
+    /// The tables in which there is something.
+    fn tables(&self) -> Vec<(&str, &Table)> {
+        let tables = [("turns", &self.turns), ("figures", &self.figures)];
+        tables.into_iter().filter(|(_, table)| !table.rows.is_empty()).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.turns.rows.is_empty() && self.figures.rows.is_empty()
+        self.tables().is_empty()
     }
 
     /// Adds a figure with its goals, if it has any and is to be judged.
     pub(crate) fn add(&mut self, scenario: &str, name: &str, measured: f64, goals: &[Goal]) {
-        let mut of_figure: Vec<Option<&Goal>> = goals.iter().filter(|goal| goal.figure == name).map(Some).collect();
-        if of_figure.is_empty() {
-            of_figure.push(None);
-        }
-        for goal in of_figure {
-            let verdict = goal.map_or("", |goal| goal.verdict(measured));
-            let bounds = goal.map_or([const { String::new() }; 3], |goal| {
-                [goal.must, goal.aim, goal.row.into()].map(|number: f64| number.to_string())
-            });
+        let mut add = |verdict: &str, bounds: [String; 3]| {
             let cells = [scenario.to_owned(), name.to_owned(), verdict.to_owned(), format!("{measured:.3}")];
             self.figures.rows.push(cells.into_iter().chain(bounds).collect());
+        };
+        let of_figure: Vec<&Goal> = goals.iter().filter(|goal| goal.figure == name).collect();
+        if of_figure.is_empty() {
+            add("", Default::default());
+        }
+        for goal in of_figure {
+            add(goal.verdict(measured), [goal.must, goal.aim, goal.row.into()].map(|number: f64| number.to_string()));
         }
     }
 
     /// Shows everything, and names what is missed; returns true if no must is.
     pub(crate) fn show(&self, as_json: bool) -> bool {
-        let tables = [("turns", &self.turns), ("figures", &self.figures)];
-        let tables = tables.into_iter().filter(|(_, table)| !table.rows.is_empty());
+        let tables = self.tables().into_iter();
         line(&match as_json {
             true => format!("{:#}", tables.map(|(name, table)| (name.to_owned(), table.json())).collect::<Value>()),
             false => tables.map(|(_, table)| table.text()).collect::<Vec<_>>().join("\n\n"),
@@ -179,25 +195,6 @@ impl Report {
             progress(&format!("missed: {}, {}: must {}, is {} (row {})", row[0], row[1], row[4], row[3], row[6]));
         }
         missed.is_empty()
-    }
-}
-
-/// Where the figures of a scenario go.
-pub(crate) struct Found<'r> {
-    pub(crate) report: &'r mut Report,
-    pub(crate) scenario: &'static str,
-    pub(crate) goals: &'static [Goal],
-}
-
-impl Found<'_> {
-    pub(crate) fn add(&mut self, name: &str, measured: f64) {
-        self.report.add(self.scenario, name, measured, self.goals);
-    }
-
-    pub(crate) fn latencies(&mut self, name: &str, latencies: &Latencies) {
-        for (what, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
-            self.add(&format!("{name}, {what} ms"), latencies.millis(share));
-        }
     }
 }
 
@@ -259,7 +256,8 @@ mod tests {
         assert_eq!(verdicts, [MISSED, "ok", ""]);
         assert!(!report.show(true));
         assert_eq!(report.figures.json()[1]["must"], 0.25);
-        let table = Table { heading: &["phase", "n"], left: 1, rows: vec![vec!["create".to_owned(), "7".to_owned()]] };
+        let rows = vec![vec!["create".to_owned(), cell(0, 7.0)]];
+        let table = Table { rows, ..Table::new(1, &["phase", "n"]) };
         assert_eq!(table.text(), "phase   n\ncreate  7");
     }
 }

@@ -6,15 +6,12 @@
 //! build), `postgres`, `peers`, `shapes`, and `scenarios` (everything else); `--only TEXT` picks rows by their names.
 
 mod args;
-mod bench;
 mod beside;
 mod client;
-mod commands;
 mod figures;
 mod load;
 mod measures;
 mod peers;
-mod perf;
 mod reference;
 mod request;
 mod scenarios;
@@ -25,12 +22,17 @@ mod usage;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::Parser;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
 use self::args::{Command, CommandLine};
+
+/// Runs those who are beside the load. Never dropped, which async code may not do.
+static BESIDE: LazyLock<Runtime> =
+    LazyLock::new(|| Runtime::new().unwrap_or_else(|error| panic!("threads cannot be started: {error}")));
 
 /// A measurement that could not be taken says why. A figure that misses its goal is no failure.
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
@@ -44,11 +46,7 @@ pub fn run() -> ExitCode {
             scenarios::list();
             Ok(true)
         }
-        _ => Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(Into::into)
-            .and_then(|runtime| LocalSet::new().block_on(&runtime, scenarios::run(command, args))),
+        _ => block_on(scenarios::run(command, args)),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -59,4 +57,9 @@ pub fn run() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Waits for something on this thread.
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    LocalSet::new().block_on(&Builder::new_current_thread().enable_all().build()?, work)
 }

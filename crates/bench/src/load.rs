@@ -14,8 +14,7 @@ use tokio::time::{sleep_until, timeout};
 use crate::Result;
 use crate::client::{Answer, Client, Endpoint};
 use crate::figures::Latencies;
-use crate::request::Numbers;
-use crate::request::{Batch, Operation, PAIRS, QUEUE, Template};
+use crate::request::{Batch, Numbers, Operation, PAIRS, QUEUE, Template};
 use crate::server::Server;
 use crate::usage::Usage;
 
@@ -24,7 +23,7 @@ pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
 /// An answer that takes longer than this is not coming.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 
-#[derive(Clone, Debug)]
+/// A load, and the state that all its connections share.
 pub(crate) struct Load {
     pub(crate) endpoint: Endpoint,
     pub(crate) pid: u32,
@@ -40,6 +39,11 @@ pub(crate) struct Load {
     pub(crate) rate: Option<f64>,
     /// Tasks that exist in the queue and are never removed.
     pub(crate) known: Range<u64>,
+    begin: Instant,
+    measuring: Cell<bool>,
+    stopped: Cell<bool>,
+    dry: Notify,
+    measured: RefCell<Measured>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -80,21 +84,26 @@ impl Measured {
     }
 }
 
-/// The state that all connections share.
-struct LoadState {
-    load: Load,
-    begin: Instant,
-    measuring: Cell<bool>,
-    stopped: Cell<bool>,
-    dry: Notify,
-    measured: RefCell<Measured>,
-}
-
 impl Load {
     /// Single requests in a closed loop, which read no known tasks.
     pub(crate) fn new(server: &Server, cycle: &'static [Operation], connections: usize, seconds: f64) -> Self {
-        let (endpoint, pid, numbers) = (server.endpoint.clone(), server.pid(), server.numbers.clone());
-        Self { endpoint, pid, numbers, queue: QUEUE, cycle, batch: 1, connections, seconds, rate: None, known: 0..0 }
+        Self {
+            endpoint: server.endpoint.clone(),
+            pid: server.pid(),
+            numbers: server.numbers.clone(),
+            queue: QUEUE,
+            cycle,
+            batch: 1,
+            connections,
+            seconds,
+            rate: None,
+            known: 0..0,
+            begin: Instant::now(),
+            measuring: Cell::default(),
+            stopped: Cell::default(),
+            dry: Notify::new(),
+            measured: RefCell::default(),
+        }
     }
 
     /// Puts the load on the server and measures. Runs inside a `LocalSet`.
@@ -103,52 +112,43 @@ impl Load {
         for _ in 0..self.connections {
             clients.push(Client::connect(&self.endpoint).await?);
         }
-        let state = Rc::new(LoadState {
-            load: self,
-            begin: Instant::now(),
-            measuring: Cell::new(false),
-            stopped: Cell::new(false),
-            dry: Notify::new(),
-            measured: RefCell::default(),
-        });
+        let load = Rc::new(Self { begin: Instant::now(), ..self });
         let mut connections = JoinSet::new();
         for (index, client) in clients.into_iter().enumerate() {
-            let state = state.clone();
+            let load = load.clone();
             connections.spawn_local(async move {
-                let ended = match state.load.batch {
-                    1 => state.drive(client, index).await,
-                    _ => state.drive_batches(client).await,
+                let ended = match load.batch {
+                    1 => load.drive(client, index).await,
+                    _ => load.drive_batches(client).await,
                 };
-                ended.unwrap_or_else(|failure| state.error(&failure.to_string()));
+                ended.unwrap_or_else(|failure| load.error(&failure.to_string()));
             });
         }
-        state.measure().await?;
+        load.measure().await?;
         if timeout(LONGEST_ANSWER, connections.join_all()).await.is_err() {
-            state.error("no_answer");
+            load.error("no_answer");
         }
-        Ok(state.measured.take())
+        Ok(load.measured.take())
     }
-}
 
-impl LoadState {
     /// Lets the warm-up pass, then opens and closes the window in which requests count.
     async fn measure(&self) -> Result<()> {
         // When tasks run out in the warm-up already, the window is empty and the figure says so.
         drop(timeout(WARM_UP, self.dry.notified()).await);
-        let (before, begin) = (Usage::of(self.load.pid)?, Instant::now());
+        let (before, begin) = (Usage::of(self.pid)?, Instant::now());
         self.measuring.set(true);
         if !self.stopped.get() {
-            drop(timeout(Duration::from_secs_f64(self.load.seconds), self.dry.notified()).await);
+            drop(timeout(Duration::from_secs_f64(self.seconds), self.dry.notified()).await);
         }
         self.stopped.set(true);
         let mut measured = self.measured.borrow_mut();
         measured.seconds = begin.elapsed().as_secs_f64();
-        measured.usage = Usage::of(self.load.pid)?.since(before);
+        measured.usage = Usage::of(self.pid)?.since(before);
         Ok(())
     }
 
     async fn drive(&self, mut client: Client, index: usize) -> Result<()> {
-        let Load { endpoint, queue, cycle, numbers, .. } = &self.load;
+        let Load { endpoint, queue, cycle, numbers, .. } = self;
         let mut requests: Vec<Template> = cycle.iter().map(|each| each.template(endpoint.address, queue)).collect();
         let mut held = None;
         // Each connection begins elsewhere, so that they do not all list at the same time.
@@ -182,8 +182,8 @@ impl LoadState {
     /// Waits until the next request is to begin: now, or as the rate of an open loop says. A connection that is late began when it
     /// should have; one that is not begins when the timer, which is a millisecond coarse, wakes it.
     async fn pace(&self, index: usize, turn: u32) -> Instant {
-        let Some(rate) = self.load.rate else { return Instant::now() };
-        let turns_before = index as f64 / self.load.connections as f64 + f64::from(turn);
+        let Some(rate) = self.rate else { return Instant::now() };
+        let turns_before = index as f64 / self.connections as f64 + f64::from(turn);
         let intended = self.begin + Duration::from_secs_f64(turns_before / rate);
         if intended <= Instant::now() {
             return intended;
@@ -194,11 +194,11 @@ impl LoadState {
 
     /// The numbers of the task and the run in a request.
     fn choose(&self, operation: Operation, held: Option<(u64, u64)>) -> (u64, u64) {
-        let run = self.load.numbers.next_run();
+        let run = self.numbers.next_run();
         match operation {
-            Operation::Create => (self.load.numbers.next_task(), run),
+            Operation::Create => (self.numbers.next_task(), run),
             Operation::Get => {
-                let Range { start, end } = self.load.known;
+                let Range { start, end } = self.known;
                 // A large odd step, so that neighbours in time are not neighbours on disk.
                 (start + run.wrapping_mul(7919) % (end - start).max(1), run)
             }
@@ -215,7 +215,7 @@ impl LoadState {
         }
         let claims = operation == Operation::Claim;
         if claims && answer.status == 204 {
-            if self.load.cycle == PAIRS {
+            if self.cycle == PAIRS {
                 self.run_dry();
             }
             return None;
@@ -223,7 +223,7 @@ impl LoadState {
         self.record(claims, begin, 1, answer.body().len());
         let task = claims.then(|| answer.claimed_task())?;
         match task {
-            Some(task) => self.load.numbers.handed_out(task),
+            Some(task) => self.numbers.handed_out(task),
             None => self.error("claim_without_task"),
         }
         task
@@ -231,7 +231,7 @@ impl LoadState {
 
     /// Sends batches: creations, or claims and then the reports of what was claimed.
     async fn drive_batches(&self, mut client: Client) -> Result<()> {
-        let Load { queue, cycle, batch, numbers, .. } = &self.load;
+        let Load { queue, cycle, batch, numbers, .. } = self;
         while !self.stopped.get() {
             let begin = Instant::now();
             if *cycle == [Operation::Create] {

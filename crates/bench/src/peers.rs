@@ -17,11 +17,10 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use crate::Result;
-use crate::bench::{Bench, On};
-use crate::figures::{Found, median, progress};
+use crate::figures::{median, progress};
 use crate::load::Load;
 use crate::request::{self, Operation, PAIRS, QUEUE};
-use crate::server::{Process, Server, scratch};
+use crate::server::{Bench, On, Process, Server, scratch};
 
 /// How long a server may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,36 +49,35 @@ const PEERS: &[(&str, Peer)] = &[
 /// How many per second: creations, and pairs of taking and completing.
 type Rates = [f64; 2];
 
-pub(crate) async fn run(bench: &Bench, found: &mut Found<'_>) -> Result<()> {
-    let wanted = if bench.args.connections.is_empty() { &[64, 1][..] } else { &bench.args.connections };
-    for connections in wanted {
-        let mut measured: Vec<Option<Vec<Rates>>> = vec![Some(Vec::new()); PEERS.len()];
-        for _ in 0..bench.args.rounds.unwrap_or(3) {
+pub(crate) async fn run(bench: &mut Bench) -> Result<()> {
+    for connections in bench.connections(&[64, 1]) {
+        let mut measured = vec![Vec::<Rates>::new(); PEERS.len()];
+        for round in 0..bench.args.rounds.unwrap_or(3) as usize {
             for ((name, peer), so_far) in PEERS.iter().zip(&mut measured) {
-                progress(&format!("{name}, {connections} connections"));
                 // What could not be measured once is not tried again.
-                let Some(rounds) = so_far else { continue };
-                match peer.measure(bench, usize::from(*connections)).await {
-                    Ok(rates) => rounds.push(rates),
+                if so_far.len() < round {
+                    continue;
+                }
+                progress(&format!("{name}, {connections} connections"));
+                match peer.measure(bench, connections).await {
+                    Ok(rates) => so_far.push(rates),
                     Err(failure) if *peer == Peer::Taskqueue => return Err(failure),
                     Err(failure) => {
                         progress(&format!("{name} is not measured: {failure}"));
-                        *so_far = None;
+                        so_far.clear();
                     }
                 }
             }
         }
         for ((name, _), rounds) in PEERS.iter().zip(&measured) {
-            let mut add = |what: &str, rates: Vec<f64>| {
-                found.add(&format!("{connections}, {name}: {what}"), median(rates));
-            };
-            if let Some(rounds) = rounds {
-                add("creations/s", rounds.iter().map(|rates| rates[0]).collect());
-                add("pairs/s", rounds.iter().map(|rates| rates[1]).collect());
+            let of = |what: &str| format!("{connections}, {name}: {what}");
+            if !rounds.is_empty() {
+                bench.add(&of("creations/s"), median(rounds.iter().map(|rates| rates[0])));
+                bench.add(&of("pairs/s"), median(rounds.iter().map(|rates| rates[1])));
             }
             // One that is not measured has none: if it has a goal, it misses it.
-            let both = rounds.iter().flatten().zip(measured[0].iter().flatten());
-            add("our pairs over its", both.map(|(theirs, ours)| ours[1] / theirs[1]).collect());
+            let both = rounds.iter().zip(&measured[0]);
+            bench.add(&of("our pairs over its"), median(both.map(|(theirs, ours)| ours[1] / theirs[1])));
         }
     }
     Ok(())

@@ -2,19 +2,17 @@
 
 use crate::Result;
 use crate::args::{Args, Command, Output};
-use crate::bench::{Bench, On};
 use crate::beside::Beside;
-use crate::commands;
 use crate::figures::Bound::{self, AtLeast, AtMost, Keeps, NoMore};
-use crate::figures::{Found, Goal, Report, line, progress};
+use crate::figures::{Goal, Report, line, progress};
 use crate::measures::{self, Ask, Sample};
-use crate::request::Operation::{
-    self, BulkUpdate, Claim, Complete, Count, Create, Fail, Filter, Get, Heartbeat, List, Poll, Unclaim,
-};
+use crate::request::Operation::{self, *};
 use crate::request::PAIRS;
-use crate::server::Pile::{self, Chained, Delayed, Failed, Finished, Pending};
+use crate::server::Pile::{self, *};
+use crate::server::{Bench, On};
 use crate::shapes::{self, Engine};
 use crate::turns::{self, Sending, Side};
+use crate::peers;
 
 /// A kind of sending and measuring.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +65,7 @@ const fn scenario(name: &'static str, prepared: &'static [Pile], sent: Sent, goa
 }
 
 const fn side(name: &'static str, on: On) -> Side {
-    Side::Server(name, on, &[], Beside::Nobody)
+    Side { name, on: Some(on), piles: &[], beside: Beside::Nobody }
 }
 
 /// A closed loop against the reference, three turns of a second each.
@@ -87,16 +85,16 @@ const MIXED: &[Operation] = &[
     Fail, Get, Create, Claim, Complete, Count, Claim, Unclaim, Get,
 ];
 const BATCH: Sending = Sending { batch: 100, connections: &[16], ..sending(PAIRS, &[REFERENCE, DISK], (3, 1.0)) };
-const ON_POSTGRES: &[Side] = &[Side::Pgbench, side("postgres", On::Postgres)];
+const ON_POSTGRES: &[Side] = &[Side { on: None, ..side("pgbench -N", On::Postgres) }, side("postgres", On::Postgres)];
 const POSTGRES: Sending = Sending { connections: &[64, 1], ..sending(PAIRS, ON_POSTGRES, (3, 5.0)) };
 const POSTGRES_BATCH: Sending = Sending { batch: 100, connections: &[16], ..POSTGRES };
 const BUILDS: &[Side] = &[side("baseline", On::Baseline), side("this build", On::Disk)];
 /// Those who have something else in the same queue.
 const WAITING: &[Side] = &[
     DISK,
-    Side::Server("delayed", On::Disk, &[Delayed(1_000_000)], Beside::Nobody),
-    Side::Server("chained", On::Disk, &[Chained(100_000)], Beside::Nobody),
-    Side::Server("retention", On::Disk, &[Pile::Retention], Beside::Nobody),
+    Side { piles: &[Delayed(1_000_000)], ..side("delayed", On::Disk) },
+    Side { piles: &[Chained(100_000)], ..side("chained", On::Disk) },
+    Side { piles: &[Pile::Retention], ..side("retention", On::Disk) },
 ];
 const A_THIRD_FINISHED: &[Pile] = &[Finished(333_333), Pending(666_667)];
 const CLAIM: Sample = Sample("claim", Ask::Claim, 50);
@@ -139,12 +137,12 @@ const TABLE: &[Scenario] = &[
     scenario("scenarios/waiting", &[], Sent::Turns(sending(PAIRS, WAITING, (5, 2.0))), &[
         goal(39, "64 delayed ratio", Keeps, 0.98, 1.0), goal(40, "64 chained ratio", Keeps, 0.98, 1.0), goal(41, "64 retention ratio", Keeps, 0.95, 0.98)]),
     scenario("scenarios/output", &[Finished(100_000)],
-        Sent::Turns(sending(PAIRS, &[Side::Server("disk", On::Disk, &[], Beside::IdleWorkers),
-            Side::Server("beside output", On::Disk, &[], Beside::Workers)], (5, 4.0))), &[
+        Sent::Turns(sending(PAIRS, &[Side { beside: Beside::IdleWorkers, ..DISK },
+            Side { beside: Beside::Workers, ..side("beside output", On::Disk) }], (5, 4.0))), &[
         goal(31, "64 beside output ratio", Keeps, 0.9, 0.97), goal(31, "printed and reported, over once per worker and second", Keeps, 0.98, 0.99),
         goal(32, "a follower has what was sent, p99 ms", AtMost, 500.0, 100.0)]),
     scenario("scenarios/viewers", A_THIRD_FINISHED,
-        Sent::Turns(sending(PAIRS, &[DISK, Side::Server("beside pages", On::Disk, &[], Beside::Viewers)], (5, 4.0))), &[
+        Sent::Turns(sending(PAIRS, &[DISK, Side { beside: Beside::Viewers, ..side("beside pages", On::Disk) }], (5, 4.0))), &[
         goal(38, "64 beside pages ratio", Keeps, 0.97, 0.99)]),
     // Piles of tasks
     scenario("scenarios/backlog", &[], Sent::Samples(On::Disk,
@@ -216,55 +214,56 @@ pub(crate) async fn run(command: Command, args: Args) -> Result<bool> {
     if (command == Command::Compare) != args.baseline.is_some() {
         return Err("`compare` needs --baseline, and nothing else takes it".into());
     }
-    let (bench, mut report, mut failed) = (Bench::new(args), Report::new(turns::HEADING), false);
-    let is_wanted = |scenario: &&Scenario| {
-        scenario.name.starts_with(group) && (command == Command::Shapes || scenario.name.contains(&bench.args.only))
-    };
-    for scenario in TABLE.iter().filter(is_wanted) {
-        if let Err(failure) = measure(&bench, scenario, &mut report).await {
+    let mut bench = Bench::new(args, Report::new(turns::HEADING));
+    // Those of shapes are filtered themselves.
+    let part = if command == Command::Shapes { String::new() } else { bench.args.only.clone() };
+    let (all, mut failed) = (TABLE.iter().filter(|scenario| scenario.name.starts_with(group)), false);
+    for scenario in all.filter(|scenario| scenario.name.contains(&part)) {
+        progress(scenario.name);
+        if let Err(failure) = scenario.measure(&mut bench).await {
             progress(&format!("{} is not measured: {failure}", scenario.name));
             failed = true;
         }
     }
-    if report.is_empty() && !failed {
+    if bench.report.is_empty() && !failed {
         return Err(format!("nothing of this command is called {:?}", bench.args.only).into());
     }
-    if !report.turns.rows.is_empty() {
-        for (goal, count) in FAULTS.iter().zip(report.faults) {
-            report.add("all turns", goal.figure, count as f64, FAULTS);
+    if !bench.report.turns.rows.is_empty() {
+        for (goal, count) in FAULTS.iter().zip(bench.report.faults) {
+            bench.report.add("all turns", goal.figure, count as f64, FAULTS);
         }
     }
-    Ok(report.show(bench.args.output == Output::Json) && !failed)
+    Ok(bench.report.show(bench.args.output == Output::Json) && !failed)
 }
 
-async fn measure(bench: &Bench, scenario: &Scenario, report: &mut Report) -> Result<()> {
-    let goals = match bench.args.baseline {
-        _ if bench.args.scale < 1.0 => &[],
-        Some(_) => OVER_BASELINE,
-        None => scenario.goals,
-    };
-    let Scenario { name, prepared, sent, .. } = *scenario;
-    let found = &mut Found { report, scenario: name, goals };
-    progress(name);
-    match sent {
-        Sent::Turns(sending) if bench.args.baseline.is_some() => {
-            // An even number: each begins as often as the other.
-            turns::run(bench, prepared, Sending { sides: BUILDS, turns: (6, 1.0), ..sending }, found).await
+impl Scenario {
+    async fn measure(&self, bench: &mut Bench) -> Result<()> {
+        (bench.scenario, bench.piles) = (self.name, self.prepared);
+        bench.goals = match bench.args.baseline {
+            _ if bench.args.scale < 1.0 => &[],
+            Some(_) => OVER_BASELINE,
+            None => self.goals,
+        };
+        match self.sent {
+            Sent::Turns(sending) if bench.args.baseline.is_some() => {
+                // An even number: each begins as often as the other.
+                turns::run(bench, Sending { sides: BUILDS, turns: (6, 1.0), ..sending }).await
+            }
+            Sent::Turns(sending) => turns::run(bench, sending).await,
+            Sent::Samples(on, piles, samples) => measures::piles(bench, on, piles, samples).await,
+            Sent::Connections(count) => measures::connections(bench, bench.scaled(count)).await,
+            Sent::Pickups(on) => measures::pickups(bench, on).await,
+            Sent::Following => measures::following(bench).await,
+            Sent::Bulk(request, body) => measures::bulk(bench, request, body).await,
+            Sent::Dependents(on, count) => measures::dependents(bench, on, bench.scaled(count)).await,
+            Sent::Submit(lines) => measures::submit(bench, bench.scaled(lines)).await,
+            Sent::Worker(runs) => measures::worker(bench, runs).await,
+            Sent::Scrapes(count) => measures::scrapes(bench, count).await,
+            Sent::Pages(count) => measures::pages(bench, count).await,
+            Sent::LongRun(seconds) => measures::long_run(bench, seconds).await,
+            Sent::Peers => peers::run(bench).await,
+            Sent::Shapes(engine) => shapes::run(bench, engine).await,
         }
-        Sent::Turns(sending) => turns::run(bench, prepared, sending, found).await,
-        Sent::Samples(on, piles, samples) => measures::piles(bench, on, piles, samples, found).await,
-        Sent::Connections(count) => measures::connections(bench, bench.scaled(count), found).await,
-        Sent::Pickups(on) => measures::pickups(bench, on, found).await,
-        Sent::Following => measures::following(bench, found).await,
-        Sent::Bulk(request, body) => measures::bulk(bench, prepared, (request, body), found).await,
-        Sent::Dependents(on, count) => measures::dependents(bench, on, bench.scaled(count), found).await,
-        Sent::Submit(lines) => commands::submit(bench, bench.scaled(lines), found).await,
-        Sent::Worker(runs) => commands::worker(bench, runs, found).await,
-        Sent::Scrapes(count) => measures::scrapes(bench, prepared, count, found).await,
-        Sent::Pages(count) => measures::pages(bench, prepared, count, found).await,
-        Sent::LongRun(seconds) => measures::long_run(bench, seconds, found).await,
-        Sent::Peers => crate::peers::run(bench, found).await,
-        Sent::Shapes(engine) => shapes::run(bench, engine, found).await,
     }
 }
 
@@ -293,7 +292,7 @@ mod tests {
             for goal in goals.iter().filter(|goal| goal.figure.starts_with(|c: char| c.is_ascii_digit())) {
                 let (connections, rest) = goal.figure.split_once(' ').unwrap();
                 assert!(sending.connections.contains(&connections.parse().unwrap()), "{name}: {goal:?}");
-                assert!(sending.sides.iter().any(|side| rest.starts_with(side.name())), "{name}: {goal:?}");
+                assert!(sending.sides.iter().any(|side| rest.starts_with(side.name)), "{name}: {goal:?}");
             }
         }
     }

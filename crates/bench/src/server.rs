@@ -1,6 +1,8 @@
-//! Servers as child processes, on a port of their own choice, and what is prepared in them: tasks that are pending, that wait, or that
-//! have ended.
+//! What all scenarios share: the flags, and servers as child processes, each on an empty database and a port of its own choice. And what
+//! is prepared in them: tasks that are pending, that wait, or that have ended.
 
+use std::cell::OnceCell;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
@@ -10,14 +12,14 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
-use taskqueue_test_postgres::{Database, patient};
+use taskqueue_test_postgres::{Cluster, Database, patient};
 use tempfile::TempDir;
 
 use crate::Result;
+use crate::args::Args;
 use crate::client::{Client, Endpoint, trusting};
-use crate::figures::progress;
-use crate::request::{Numbers, TASKS};
-use crate::request::{Batch, OTHER, Operation, QUEUE, tasks};
+use crate::figures::{Goal, Latencies, Report, progress};
+use crate::request::{Batch, Numbers, OTHER, Operation, QUEUE, TASKS, tasks};
 use crate::usage::Usage;
 
 /// As many items as a batch may have.
@@ -31,6 +33,97 @@ const CHUNK: u64 = 100_000;
 const CHAIN: u64 = 10;
 /// Before this no delayed task can be claimed.
 const FAR: &str = r#","not_before":"2100-01-01T00:00:00Z""#;
+
+/// Where a server runs, or which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    /// The HTTP stack of the server without the server.
+    Reference,
+    Disk,
+    Tmpfs,
+    /// On a disk, and its connections are encrypted.
+    Tls,
+    /// Another build, on a disk.
+    Baseline,
+    Postgres,
+}
+
+/// A run: its flags, what it shares, and where the figures of the scenario go that is measured.
+pub(crate) struct Bench {
+    pub(crate) args: Args,
+    pub(crate) report: Report,
+    pub(crate) scenario: &'static str,
+    pub(crate) piles: &'static [Pile],
+    pub(crate) goals: &'static [Goal],
+    cluster: OnceCell<Cluster>,
+}
+
+impl Bench {
+    pub(crate) fn new(args: Args, report: Report) -> Self {
+        Self { args, report, scenario: "", piles: &[], goals: &[], cluster: OnceCell::new() }
+    }
+
+    pub(crate) fn add(&mut self, name: &str, measured: f64) {
+        self.report.add(self.scenario, name, measured, self.goals);
+    }
+
+    pub(crate) fn latencies(&mut self, name: &str, latencies: &Latencies) {
+        for (what, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
+            self.add(&format!("{name}, {what} ms"), latencies.millis(share));
+        }
+    }
+
+    /// The PostgreSQL of this run.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        self.cluster.get_or_init(Cluster::private)
+    }
+
+    pub(crate) async fn start(&self, on: On) -> Result<Server> {
+        self.start_under(&[], on).await
+    }
+
+    /// Starts a server on an empty database; by a program that runs others, if there are words of one.
+    pub(crate) async fn start_under(&self, runner: &[&str], on: On) -> Result<Server> {
+        let storage = match on {
+            // This program again.
+            On::Reference => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.arg("reference");
+                return Server::spawn(command, Storage::Nowhere).await;
+            }
+            On::Postgres => Storage::Postgres(Rc::new(self.cluster().database())),
+            On::Tmpfs => Storage::Folder(Rc::new(scratch(&self.args.tmpfs_dir)?)),
+            On::Disk | On::Tls | On::Baseline => Storage::Folder(Rc::new(scratch(&self.args.database_dir)?)),
+        };
+        let binary = match on {
+            On::Baseline => self.args.baseline.as_ref().ok_or("--baseline says which build to compare with")?,
+            _ => &self.args.binary,
+        };
+        Server::start(runner, binary, storage, if on == On::Tls { &["--tls-self-signed"] } else { &[] }).await
+    }
+
+    /// Starts a server with the tasks of the scenario.
+    pub(crate) async fn prepared(&self, on: On) -> Result<Server> {
+        let mut server = self.start(on).await?;
+        server.prepare(self, self.piles).await?;
+        Ok(server)
+    }
+
+    /// So much of a number as this run is to prepare.
+    pub(crate) fn scaled(&self, number: u64) -> u64 {
+        (number as f64 * self.args.scale).ceil() as u64
+    }
+
+    /// The numbers of connections for a scenario that takes turns.
+    pub(crate) fn connections(&self, usual: &[u16]) -> Vec<usize> {
+        let wanted = if self.args.connections.is_empty() { usual } else { &self.args.connections };
+        wanted.iter().map(|count| usize::from(*count)).collect()
+    }
+
+    pub(crate) fn seconds(&self, usual: f64) -> f64 {
+        self.args.seconds.unwrap_or(usual)
+    }
+}
 
 /// A child process that ends with its owner.
 #[derive(Debug)]
@@ -47,6 +140,7 @@ impl Drop for Process {
 /// Where a server keeps what it has; removed after the last server on it has ended.
 #[derive(Clone)]
 pub(crate) enum Storage {
+    Nowhere,
     Folder(Rc<TempDir>),
     Postgres(Rc<Database>),
 }
@@ -76,35 +170,25 @@ pub(crate) struct Server {
     waiting: u64,
     process: Process,
     binary: PathBuf,
-    storage: Option<Storage>,
+    storage: Storage,
 }
 
 impl Server {
-    /// Starts the server that is measured, with the queues of all scenarios; it may be told how much memory it may use.
-    pub(crate) async fn start(binary: &Path, storage: Storage, more: &[&str], memory: Option<u64>) -> Result<Self> {
-        let mut command = Command::new(binary);
-        if let Some(bytes) = memory {
-            command = Command::new("prlimit");
-            command.arg(format!("--rss={bytes}")).arg("--").arg(binary);
-        }
-        command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "error"]).args(more);
+    /// Starts the server that is measured, with the queues of all scenarios.
+    pub(crate) async fn start(runner: &[&str], binary: &Path, storage: Storage, more: &[&str]) -> Result<Self> {
+        let words: Vec<&OsStr> = runner.iter().map(OsStr::new).chain([binary.as_os_str()]).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(["serve", "--listen", "127.0.0.1:0", "--log-level", "error"]).args(more);
         match &storage {
+            Storage::Nowhere => &mut command,
             Storage::Folder(folder) => command.arg("--database").arg(folder.path().join("bench.db")),
             Storage::Postgres(database) => command.arg("--database").arg(patient(&database.url())),
         };
         command.args(["--queue", QUEUE, "--queue", OTHER]);
-        let server = Self::spawn(command, Some(storage)).await?;
-        Ok(Self { binary: binary.to_owned(), ..server })
+        Ok(Self { binary: binary.to_owned(), ..Self::spawn(command, storage).await? })
     }
 
-    /// Starts this program again as the reference.
-    pub(crate) async fn reference() -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("reference");
-        Self::spawn(command, None).await
-    }
-
-    async fn spawn(mut command: Command, storage: Option<Storage>) -> Result<Self> {
+    async fn spawn(mut command: Command, storage: Storage) -> Result<Self> {
         let begin = Instant::now();
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = Process(spawned.map_err(|error| format!("{command:?} cannot be started: {error}"))?);
@@ -114,8 +198,10 @@ impl Server {
         }
         let silent = || format!("{command:?} does not say where it listens; see its log lines above");
         let (scheme, address) = line.trim().split_once("://").ok_or_else(silent)?;
-        let tls = match (&storage, scheme) {
-            (Some(Storage::Folder(folder)), "https") => Some(trusting(&folder.path().join("bench.db.tls/cert.pem"))?),
+        let tls = match &storage {
+            Storage::Folder(folder) if scheme == "https" => {
+                Some(trusting(&folder.path().join("bench.db.tls/cert.pem"))?)
+            }
             _ => None,
         };
         let endpoint = Endpoint { address: address.parse()?, tls };
@@ -128,7 +214,7 @@ impl Server {
     /// A process that listens there already.
     pub(crate) fn of(process: Process, endpoint: Endpoint) -> Self {
         let (numbers, healthy_after, binary) = (Rc::default(), Duration::ZERO, PathBuf::new());
-        Self { endpoint, numbers, healthy_after, waiting: 0, process, binary, storage: None }
+        Self { endpoint, numbers, healthy_after, waiting: 0, process, binary, storage: Storage::Nowhere }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -142,23 +228,28 @@ impl Server {
     /// The folder of its database, if it has one.
     pub(crate) fn folder(&self) -> Option<&Path> {
         match &self.storage {
-            Some(Storage::Folder(folder)) => Some(folder.path()),
+            Storage::Folder(folder) => Some(folder.path()),
             _ => None,
         }
     }
 
-    /// Stops it and starts it again on what it left.
-    pub(crate) async fn restart(mut self) -> Result<Self> {
+    /// Tells it to stop, and waits for its end.
+    pub(crate) fn stop(&mut self) -> Result<()> {
         Command::new("kill").arg(self.pid().to_string()).status()?;
         self.process.0.wait()?;
+        Ok(())
+    }
+
+    /// Stops it and starts it again on what it left.
+    pub(crate) async fn restart(mut self) -> Result<Self> {
+        self.stop()?;
         self.another().await
     }
 
     /// Starts another one on the same database. Only PostgreSQL serves two at a time.
     pub(crate) async fn another(&self) -> Result<Self> {
-        let storage = self.storage.clone().ok_or("nothing was stored")?;
         let (numbers, waiting) = (self.numbers.clone(), self.waiting);
-        Ok(Self { numbers, waiting, ..Self::start(&self.binary, storage, &[], None).await? })
+        Ok(Self { numbers, waiting, ..Self::start(&[], &self.binary, self.storage.clone(), &[]).await? })
     }
 
     pub(crate) async fn client(&self) -> Result<Client> {
@@ -204,8 +295,8 @@ impl Server {
         self.create(QUEUE, count, &|_| String::new()).await
     }
 
-    /// Claims and completes, or fails, until nothing is pending.
-    async fn end_all(&self, end: Batch<'static>) -> Result<()> {
+    /// Creates tasks with these members, and claims and ends all of them; with what runs they are ended.
+    async fn create_ended(&self, count: u64, more: &'static str, end: Batch<'static>) -> Result<()> {
         let end_all = async || -> Result<()> {
             let mut client = self.client().await?;
             loop {
@@ -217,7 +308,18 @@ impl Server {
                 client.batch(end, QUEUE, &claimed).await?;
             }
         };
-        try_join_all((0..CONNECTIONS).map(|_| end_all())).await.map(drop)
+        for done in (0..count).step_by(CHUNK as usize) {
+            progress(&format!("{done} ended"));
+            self.create(QUEUE, CHUNK.min(count - done), &|_| more.to_owned()).await?;
+            try_join_all((0..CONNECTIONS).map(|_| end_all())).await?;
+        }
+        Ok(())
+    }
+
+    /// Creates tasks that cannot be claimed yet.
+    async fn create_waiting(&mut self, count: u64, more: &dyn Fn(u64) -> String) -> Result<()> {
+        self.waiting += count;
+        self.create(QUEUE, count, more).await.map(drop)
     }
 
     /// Creates as many tasks as are missing until so many can be claimed.
@@ -226,49 +328,36 @@ impl Server {
         self.fill(missing).await.map(drop)
     }
 
-    /// Stores so much of all of it; the numbers of the tasks that are pending.
-    pub(crate) async fn prepare(&mut self, piles: &[Pile], scale: f64) -> Result<Range<u64>> {
-        let scaled = |count: u64| (count as f64 * scale).ceil() as u64;
+    /// Stores as much of all of it as this run is to prepare; the numbers of the tasks that are pending.
+    pub(crate) async fn prepare(&mut self, bench: &Bench, piles: &[Pile]) -> Result<Range<u64>> {
         let mut pending = 0..0;
         for pile in piles {
             progress(&format!("preparing {pile:?}"));
             match *pile {
-                Pile::Finished(count) => {
-                    for done in (0..scaled(count)).step_by(CHUNK as usize) {
-                        progress(&format!("{done} finished"));
-                        self.fill(CHUNK.min(scaled(count) - done)).await?;
-                        self.end_all(Batch::Complete).await?;
-                    }
-                }
+                Pile::Finished(count) => self.create_ended(bench.scaled(count), "", Batch::Complete).await?,
                 Pile::Failed(count) => {
-                    self.create(QUEUE, scaled(count), &|_| r#","max_attempts":1"#.to_owned()).await?;
-                    self.end_all(Batch::Fail).await?;
+                    self.create_ended(bench.scaled(count), r#","max_attempts":1"#, Batch::Fail).await?;
                 }
-                Pile::Delayed(count) => {
-                    self.waiting += scaled(count);
-                    self.create(QUEUE, scaled(count), &|_| FAR.to_owned()).await?;
-                }
+                Pile::Delayed(count) => self.create_waiting(bench.scaled(count), &|_| FAR.to_owned()).await?,
                 Pile::Chained(count) => {
-                    self.waiting += scaled(count);
                     let first = self.numbers.tasks_so_far();
                     let link = move |number: u64| match (number - first).is_multiple_of(CHAIN) {
                         true => FAR.to_owned(),
                         false => format!(r#","dependencies":["{}"]"#, TASKS.id(number - 1)),
                     };
-                    self.create(QUEUE, scaled(count), &link).await?;
+                    self.create_waiting(bench.scaled(count), &link).await?;
                 }
-                Pile::Pending(count) => pending = self.fill(scaled(count)).await?,
+                Pile::Pending(count) => pending = self.fill(bench.scaled(count)).await?,
                 Pile::Spread(count, queues) => {
-                    for number in 0..scaled(queues) {
-                        let queue = format!("bench-{number}");
+                    for queue in (0..bench.scaled(queues)).map(|number| format!("bench-{number}")) {
                         self.client().await?.call("PUT", &format!("/api/v2/queues/{queue}"), "").await?;
                         self.create(&queue, count / queues, &|_| String::new()).await?;
                     }
                 }
                 Pile::Retention => {
-                    let (path, body) =
-                        (format!("/api/v2/queues/{QUEUE}/settings"), r#"{"retention":{"succeeded_seconds":1}}"#);
-                    self.client().await?.call("PATCH", &path, body).await?;
+                    let settings = format!("/api/v2/queues/{QUEUE}/settings");
+                    let kept = r#"{"retention":{"succeeded_seconds":1}}"#;
+                    self.client().await?.call("PATCH", &settings, kept).await?;
                 }
             }
         }

@@ -8,33 +8,30 @@
 
 mod attack;
 mod coverage;
-mod exchange;
 mod fields;
-mod least;
 mod operations;
 mod pages;
 pub(crate) mod probes;
 mod shape;
 mod world;
 
+use std::ffi::OsStr;
 use std::path::Path;
-use std::rc::Rc;
 
-use taskqueue_test_postgres::Cluster;
-use tokio::runtime::Builder;
+use clap::Parser;
+use tokio::task::spawn_blocking;
 
 use self::attack::{Measured, Target, measure};
 use self::fields::Size;
-use self::least::Least;
 use self::operations::OPERATIONS;
 use self::pages::PAGES;
 use self::probes::{OF_ALL, Probed, Probes};
-use self::shape::Shape;
+use self::shape::{Least, Shape};
 use self::world::{Preparer, stored};
-use crate::Result;
-use crate::bench::Bench;
-use crate::figures::{Found, progress};
-use crate::server::{Server, Storage, scratch};
+use crate::args::CommandLine;
+use crate::figures::{Report, progress};
+use crate::server::{Bench, On};
+use crate::{Result, block_on};
 
 /// How many clients send a shape at the same time.
 const CROWD: usize = 32;
@@ -45,60 +42,60 @@ pub enum Engine {
     Postgres,
 }
 
-/// Sends all shapes, or a 64th of each in a run that only tries it, and tells of each as it goes.
-pub(crate) async fn run(bench: &Bench, engine: Engine, found: &mut Found<'_>) -> Result<()> {
-    let args = bench.args.clone();
-    let size = if args.scale < 1.0 { Size::Small } else { Size::Full };
-    let sending =
-        tokio::task::spawn_blocking(move || send_all(engine, &args.binary, &args.database_dir, size, &args.only));
-    let rows = sending.await??;
+/// Sends all shapes, and adds what the worst of them did.
+pub(crate) async fn run(bench: &mut Bench, engine: Engine) -> Result<()> {
+    let rows = send_all(bench, engine).await?;
     if rows.is_empty() {
         return Ok(());
     }
     let most = |of: fn(&Measured) -> f64| rows.iter().map(of).fold(0.0, f64::max);
-    found.add("shapes", rows.len() as f64);
-    found.add("slowest answer alone or first of many, s", most(|row| row.slowest.as_secs_f64()));
-    found.add("highest memory, MiB", most(|row| (row.peak_bytes >> 20) as f64));
-    found.add("shapes that break C1, C2, C3 or C5", rows.iter().filter(|row| !row.misses.is_empty()).count() as f64);
+    bench.add("shapes", rows.len() as f64);
+    bench.add("slowest answer alone or first of many, s", most(|row| row.slowest.as_secs_f64()));
+    bench.add("highest memory, MiB", most(|row| (row.peak_bytes >> 20) as f64));
+    bench.add("shapes that break C1, C2, C3 or C5", rows.iter().filter(|row| !row.misses.is_empty()).count() as f64);
     Ok(())
 }
 
 /// Everything that is wrong at a small size, for the tests.
 pub fn check(engine: Engine, binary: &Path, folder: &Path) -> Vec<String> {
-    match send_all(engine, binary, folder, Size::Small, "") {
+    let words = ["taskqueue-bench", "shapes", "--scale", "0.01", "--server"].map(OsStr::new).into_iter();
+    let words = words.chain([binary.as_os_str(), "--database-dir".as_ref(), folder.as_os_str()]);
+    match block_on(send_all(&Bench::new(CommandLine::parse_from(words).args, Report::new(&[])), engine)) {
         Ok(rows) => rows.into_iter().flat_map(|row| row.misses).collect(),
         Err(failure) => vec![failure.to_string()],
     }
 }
 
-/// Sends all shapes to a server on a fresh database of this kind, beside another one that is idle.
-fn send_all(engine: Engine, binary: &Path, folder: &Path, size: Size, only: &str) -> Result<Vec<Measured>> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let cluster = (engine == Engine::Postgres).then(Cluster::private);
-    let start = || {
-        let storage = match &cluster {
-            Some(cluster) => Storage::Postgres(Rc::new(cluster.database())),
-            None => Storage::Folder(Rc::new(scratch(folder)?)),
-        };
-        runtime.block_on(Server::start(binary, storage, &[], Some(attack::MEMORY_BYTES)))
-    };
-    let (server, idle) = (start()?, start()?);
-    let mut preparer = Preparer::new(server.endpoint.address, size)?;
-    check_list(&mut preparer, size)?;
+/// Sends all shapes, or a 64th of each in a run that only tries it, to a server on a fresh database of this kind, beside another one that
+/// is idle.
+async fn send_all(bench: &Bench, engine: Engine) -> Result<Vec<Measured>> {
+    let on = if engine == Engine::Postgres { On::Postgres } else { On::Disk };
+    let memory = format!("--rss={}", attack::MEMORY_BYTES);
+    let runner = ["prlimit", &memory, "--"];
+    let (server, idle) = (bench.start_under(&runner, on).await?, bench.start_under(&runner, on).await?);
+    let size = if bench.args.scale < 1.0 { Size::Small } else { Size::Full };
+    let target = Target { address: server.endpoint.address, pid: server.pid(), idle: idle.endpoint.address, size };
+    let only = bench.args.only.to_lowercase();
+    spawn_blocking(move || send(target, engine, &only)).await?
+}
+
+/// Sends the shapes whose name contains a text, and tells of each as it goes.
+fn send(target: Target, engine: Engine, only: &str) -> Result<Vec<Measured>> {
+    let mut preparer = Preparer::new(target.address, target.size);
+    check_list(&mut preparer, target.size)?;
     preparer.prepare_world()?;
-    let (probes, control) = (Probes::new(server.endpoint.address)?, Probes::new(idle.endpoint.address)?);
-    let target = Target { server: &server, probes: &probes, control: &control, size };
+    [target.address, target.idle].into_iter().try_for_each(Probes::prepare)?;
     let (mut rows, mut all, mut all_idle) = (Vec::<Measured>::new(), Probed::default(), Probed::default());
     let name = |shape: &Shape| format!("{engine:?} {}", shape.name()).to_lowercase();
-    for shape in OPERATIONS.iter().chain(PAGES).filter(|shape| name(shape).contains(&only.to_lowercase())) {
+    for shape in OPERATIONS.iter().chain(PAGES).filter(|shape| name(shape).contains(only)) {
         for clients in [1, CROWD] {
-            let measured = measure(&target, shape, rows.len() + 1, clients);
+            let measured = measure(target, shape, rows.len() + 1, clients);
             let (mut measured, [probed, idle]) = measured.unwrap_or_else(|error| {
                 (Measured { misses: vec![error.to_string()], ..Measured::default() }, Default::default())
             });
             let name = format!("{engine:?}, {}, {clients} at once", shape.name());
             measured.misses.iter_mut().for_each(|miss| *miss = format!("{name}: {miss}"));
-            if size == Size::Full {
+            if target.size == Size::Full {
                 progress(&format!("{name}: {}", told(&measured, &probed)));
                 measured.misses.iter().for_each(|miss| progress(miss));
             }
@@ -110,7 +107,7 @@ fn send_all(engine: Engine, binary: &Path, folder: &Path, size: Size, only: &str
     if let Some(last) = rows.last_mut() {
         let misses = all.misses(&all_idle, OF_ALL).into_iter();
         last.misses.extend(misses.map(|miss| format!("{engine:?}, all shapes: {miss}")));
-        last.misses.extend(attack::still_busy(&server));
+        last.misses.extend(attack::still_busy(target.pid));
     }
     Ok(rows)
 }

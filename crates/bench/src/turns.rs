@@ -12,13 +12,12 @@ use taskqueue_test_postgres::{Database, program};
 use tokio::time::sleep;
 
 use crate::Result;
-use crate::bench::{Bench, On};
 use crate::beside::{Beside, Others};
-use crate::figures::{Found, Latencies, median, progress};
+use crate::figures::{Latencies, cell, median, progress};
 use crate::load::{Load, Measured, WARM_UP};
-use crate::perf::Perf;
 use crate::request::{OTHER, Operation, PAIRS, QUEUE};
-use crate::server::{Pile, Server};
+use crate::server::{Bench, On, Pile, Server};
+use crate::usage::Perf;
 
 /// Pairs per second for which tasks are prepared before the first turn shows how many there are, single and by batches.
 const EXPECTED_PAIRS: [f64; 2] = [40_000.0, 80_000.0];
@@ -35,11 +34,13 @@ pub(crate) const HEADING: &[&str] = &[
 
 /// One of those who take turns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Side {
-    /// PostgreSQL's own benchmark, on the cluster of the servers. A transaction counts as a whole cycle.
-    Pgbench,
-    /// A server; what it has beside what all sides have.
-    Server(&'static str, On, &'static [Pile], Beside),
+pub(crate) struct Side {
+    pub(crate) name: &'static str,
+    /// None for PostgreSQL's own benchmark, on the cluster of the servers. A transaction counts as a whole cycle.
+    pub(crate) on: Option<On>,
+    /// What it has beside what all sides have.
+    pub(crate) piles: &'static [Pile],
+    pub(crate) beside: Beside,
 }
 
 /// The requests of each connection, and over how many they are sent.
@@ -71,28 +72,22 @@ struct Subject {
     syncs_per_second: f64,
     items_per_sync: f64,
     rust_share: f64,
-    /// Of those beside the load.
-    figures_beside: Vec<(&'static str, f64)>,
 }
 
 /// Lets all sides take turns, at each number of connections.
-pub(crate) async fn run(bench: &Bench, prepared: &[Pile], sending: Sending, found: &mut Found<'_>) -> Result<()> {
-    let wanted = if bench.args.connections.is_empty() { sending.connections } else { &bench.args.connections };
-    for connections in wanted.iter().map(|count| usize::from(*count)) {
-        let (name, mut subjects) = (found.scenario, Vec::new());
+pub(crate) async fn run(bench: &mut Bench, sending: Sending) -> Result<()> {
+    let (name, is_compared) = (bench.scenario, bench.args.baseline.is_some());
+    if is_compared && sending.batch > 1 && !bench.start(On::Baseline).await?.has_batches().await? {
+        progress(&format!("{name}: left out, because the other build has no batches"));
+        return Ok(());
+    }
+    let (rounds, seconds) = (bench.args.rounds.unwrap_or(sending.turns.0), bench.seconds(sending.turns.1));
+    for connections in bench.connections(sending.connections) {
+        let mut subjects = Vec::new();
         for side in sending.sides {
             progress(&format!("{name}: {connections} connections, preparing {side:?}"));
-            let subject = Subject::start(bench, prepared, sending, *side).await?;
-            if let (Kind::Server(server, _), Side::Server(_, On::Baseline, ..)) = (&subject.kind, side)
-                && sending.batch > 1
-                && !server.has_batches().await?
-            {
-                progress(&format!("{name}: left out, because the other build has no batches"));
-                return Ok(());
-            }
-            subjects.push(subject);
+            subjects.push(Subject::start(bench, sending, *side).await?);
         }
-        let (rounds, seconds) = (bench.args.rounds.unwrap_or(sending.turns.0), bench.seconds(sending.turns.1));
         for round in 0..rounds as usize {
             progress(&format!("{name}: {connections} connections, round {} of {rounds}", round + 1));
             for place in 0..subjects.len() {
@@ -104,31 +99,28 @@ pub(crate) async fn run(bench: &Bench, prepared: &[Pile], sending: Sending, foun
         }
         for subject in &mut subjects {
             subject.sample(connections, seconds).await?;
-            if let Kind::Server(_, others) = &mut subject.kind {
-                subject.figures_beside = others.take().map(Others::end).transpose()?.unwrap_or_default();
-            }
         }
-        show(connections, &subjects, bench.args.baseline.is_some(), found);
+        subjects.iter().for_each(|subject| subject.show(&subjects[0], connections, bench));
     }
     Ok(())
 }
 
 impl Subject {
-    async fn start(bench: &Bench, prepared: &[Pile], sending: Sending, side: Side) -> Result<Self> {
+    async fn start(bench: &Bench, sending: Sending, side: Side) -> Result<Self> {
         let (mut known, mut syncs_per_second) = (0..0, f64::NAN);
-        let kind = match side {
-            Side::Pgbench => {
+        let kind = match side.on {
+            None => {
                 let database = bench.cluster().database();
                 pgbench(&database, &["-i", "-q", "-s", "10"])?;
                 Kind::Pgbench(database)
             }
-            Side::Server(_, On::Reference, ..) => Kind::Server(bench.start(On::Reference).await?, None),
-            Side::Server(_, on, piles, beside) => {
+            Some(On::Reference) => Kind::Server(bench.start(On::Reference).await?, None),
+            Some(on) => {
                 let mut server = bench.start(on).await?;
-                known = server.prepare(prepared, bench.args.scale).await?;
-                server.prepare(piles, bench.args.scale).await?;
+                known = server.prepare(bench, bench.piles).await?;
+                server.prepare(bench, side.piles).await?;
                 syncs_per_second = server.folder().map(syncs).transpose()?.unwrap_or(f64::NAN);
-                let others = Others::start(beside, bench, &server).await?;
+                let others = Others::start(side.beside, bench, &server).await?;
                 Kind::Server(server, others)
             }
         };
@@ -142,24 +134,30 @@ impl Subject {
             syncs_per_second,
             items_per_sync: f64::NAN,
             rust_share: f64::NAN,
-            figures_beside: Vec::new(),
         })
+    }
+
+    /// The server, if it does the work and is not the reference.
+    fn server(&self) -> Option<&Server> {
+        match &self.kind {
+            Kind::Server(server, _) if self.side.on != Some(On::Reference) => Some(server),
+            _ => None,
+        }
     }
 
     /// Creates what the next turn may take, if it takes tasks away.
     async fn fill(&self, seconds: f64) -> Result<()> {
-        match (&self.kind, self.side) {
-            (Kind::Pgbench(_), _) | (_, Side::Server(_, On::Reference, ..)) => Ok(()),
-            _ if self.sending.cycle != PAIRS => Ok(()),
-            (Kind::Server(server, _), _) => {
+        match self.server() {
+            Some(server) if self.sending.cycle == PAIRS => {
                 server.top_up((self.expected_pairs * (WARM_UP.as_secs_f64() + seconds)) as u64).await
             }
+            _ => Ok(()),
         }
     }
 
     async fn turn(&mut self, connections: usize, seconds: f64) -> Result<Measured> {
         let Sending { cycle, batch, rate, .. } = self.sending;
-        let (server, others) = match &self.kind {
+        let (server, others) = match &mut self.kind {
             Kind::Server(server, others) => (server, others),
             Kind::Pgbench(database) => {
                 let (clients, length) = (connections.to_string(), seconds.ceil().to_string());
@@ -169,12 +167,11 @@ impl Subject {
                 return Ok(Measured { items: (rate * requests * seconds) as u64, seconds, ..Measured::default() });
             }
         };
-        let Side::Server(_, on, piles, _) = self.side else { return Err("pgbench has no server".into()) };
         // The reference knows no batches: it is asked the same by single requests.
-        let batch = if on == On::Reference { 1 } else { batch };
+        let batch = if self.side.on == Some(On::Reference) { 1 } else { batch };
         let queue = if *cycle == [Operation::Poll] { OTHER } else { QUEUE };
-        let load =
-            Load { queue, batch, rate, known: self.known.clone(), ..Load::new(server, cycle, connections, seconds) };
+        let mut load = Load::new(server, cycle, connections, seconds);
+        (load.queue, load.batch, load.rate, load.known) = (queue, batch, rate, self.known.clone());
         if let Some(others) = others {
             others.begin().await;
         }
@@ -183,7 +180,7 @@ impl Subject {
             others.pause().await?;
         }
         // What is deleted now is no burden on the turns of others.
-        while piles.contains(&Pile::Retention) && server.count("succeeded").await? > 0 {
+        while self.side.piles.contains(&Pile::Retention) && server.count("succeeded").await? > 0 {
             sleep(DELETING).await;
         }
         if cycle == PAIRS {
@@ -195,9 +192,12 @@ impl Subject {
     /// One more turn in which `perf` looks, if the side is compared with the reference. `perf` slows a server a little, so nothing else of
     /// this turn is used.
     async fn sample(&mut self, connections: usize, seconds: f64) -> Result<()> {
-        let Kind::Server(server, _) = &self.kind else { return Ok(()) };
-        let Side::Server(_, On::Reference, ..) = self.sending.sides[0] else { return Ok(()) };
-        let Some(folder) = server.folder() else { return Ok(()) };
+        let is_compared = self.sending.sides[0].on == Some(On::Reference);
+        let Some((server, folder)) =
+            self.server().filter(|_| is_compared).and_then(|server| Some((server, server.folder()?)))
+        else {
+            return Ok(());
+        };
         self.fill(seconds).await?;
         let (syncs, samples) = (Perf::count_syncs(server.pid(), folder), Perf::sample(server.pid(), folder));
         let measured = self.turn(connections, seconds).await?.without_errors()?;
@@ -215,70 +215,57 @@ impl Subject {
     fn over(&self, first: &Self, of: impl Fn(&Measured) -> f64) -> f64 {
         median(self.turns.iter().zip(&first.turns).map(|(ours, first)| of(ours) / of(first)))
     }
-}
 
-impl Side {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Pgbench => "pgbench -N",
-            Self::Server(name, ..) => name,
-        }
+    fn merged(&self, of: impl Fn(&Measured) -> &Latencies) -> Latencies {
+        let mut merged = Latencies::default();
+        self.turns.iter().for_each(|turn| merged.merge(of(turn)));
+        merged
     }
-}
 
-fn show(connections: usize, subjects: &[Subject], is_compared: bool, found: &mut Found<'_>) {
-    let (first, goals, report) = (&subjects[0], found.goals, &mut *found.report);
-    let label = format!("{} {connections}", found.scenario);
-    for subject in subjects {
-        let side = subject.side.name();
-        let (ratio, cpu_ratio) = (subject.over(first, Measured::rate), subject.over(first, Measured::cpu_micros));
-        let latency = Latencies::merged(subject.turns.iter().map(|turn| &turn.latency));
-        let claims = Latencies::merged(subject.turns.iter().map(|turn| &turn.claims));
-        let shown = [
-            (0, subject.median(Measured::rate)),
-            (3, ratio),
-            (3, latency.millis(0.5)),
-            (3, latency.millis(0.9)),
-            (3, latency.millis(0.99)),
-            (3, latency.millis(0.999)),
-            (3, latency.millis(1.0)),
-            (1, subject.median(Measured::cpu_micros)),
-            (3, cpu_ratio),
-            (1, subject.median(|turn| turn.usage.storage_seconds * 1e6 / turn.items as f64)),
-            (2, subject.rust_share),
-            (1, subject.items_per_sync),
-            (0, subject.median(|turn| turn.body_bytes as f64 / turn.items as f64)),
-            (0, subject.turns.iter().map(|turn| turn.usage.rss_mebibytes()).fold(0.0, f64::max)),
-            (0, subject.syncs_per_second),
+    /// Adds its row and its figures, which are compared with those of the first side.
+    fn show(&self, first: &Self, connections: usize, bench: &mut Bench) {
+        let (goals, report, side) = (bench.goals, &mut bench.report, self.side.name);
+        let is_compared = bench.args.baseline.is_some();
+        let label = format!("{} {connections}", bench.scenario);
+        let (ratio, cpu_ratio) = (self.over(first, Measured::rate), self.over(first, Measured::cpu_micros));
+        let (latency, claims) = (self.merged(|turn| &turn.latency), self.merged(|turn| &turn.claims));
+        let rates = [cell(0, self.median(Measured::rate)), cell(3, ratio)];
+        let quantiles = [0.5, 0.9, 0.99, 0.999, 1.0].map(|share| cell(3, latency.millis(share)));
+        let costs = [
+            cell(1, self.median(Measured::cpu_micros)),
+            cell(3, cpu_ratio),
+            cell(1, self.median(|turn| turn.usage.storage_seconds * 1e6 / turn.items as f64)),
+            cell(2, self.rust_share),
+            cell(1, self.items_per_sync),
+            cell(0, self.median(|turn| turn.body_bytes as f64 / turn.items as f64)),
+            cell(0, self.turns.iter().map(|turn| turn.usage.rss_mebibytes()).fold(0.0, f64::max)),
+            cell(0, self.syncs_per_second),
         ];
-        let cell =
-            |(digits, value): (usize, f64)| if value.is_finite() { format!("{value:.digits$}") } else { "-".into() };
-        let names = [found.scenario.to_owned(), side.to_owned(), connections.to_string()];
-        report.turns.rows.push(names.into_iter().chain(shown.map(cell)).collect());
+        let names = [bench.scenario.to_owned(), side.to_owned(), connections.to_string()];
+        report.turns.rows.push(names.into_iter().chain(rates).chain(quantiles).chain(costs).collect());
         let judged = [
             // A rate that is given shows nothing about the server.
-            ("ratio", ratio, subject.sending.rate.is_none()),
+            ("ratio", ratio, self.sending.rate.is_none()),
             ("CPU ratio", cpu_ratio, true),
             ("claim p99 over p50", claims.millis(0.99) / claims.millis(0.5), true),
-            ("share of a core", subject.median(|turn| turn.usage.cpu_seconds / turn.seconds), true),
-            ("items/sync", subject.items_per_sync, subject.items_per_sync.is_finite()),
+            ("share of a core", self.median(|turn| turn.usage.cpu_seconds / turn.seconds), true),
+            ("items/sync", self.items_per_sync, self.items_per_sync.is_finite()),
         ];
         for (figure, measured, _) in judged.into_iter().filter(|(.., is_known)| *is_known) {
             let name = if is_compared { figure.to_owned() } else { format!("{connections} {side} {figure}") };
-            if goals.iter().any(|goal| goal.figure == name) && !std::ptr::eq(subject, first) {
+            if goals.iter().any(|goal| goal.figure == name) && !std::ptr::eq(self, first) {
                 report.add(&label, &name, measured, goals);
             }
         }
-        for (code, count) in subject.turns.iter().flat_map(|turn| &turn.errors) {
+        for (code, count) in self.turns.iter().flat_map(|turn| &turn.errors) {
             report.add(&label, &format!("{side}, errors: {code}"), *count as f64, &[]);
             report.faults[0] += count;
         }
-        match (&subject.kind, subject.side) {
-            // It always hands out the same task.
-            (_, Side::Server(_, On::Reference, ..)) | (Kind::Pgbench(_), _) => {}
-            (Kind::Server(server, _), _) => report.faults[1] += server.numbers.double_claims(),
+        // The reference always hands out the same task.
+        report.faults[1] += self.server().map_or(0, |server| server.numbers.double_claims());
+        if let Kind::Server(_, Some(others)) = &self.kind {
+            others.figures().into_iter().for_each(|(figure, measured)| report.add(&label, figure, measured, goals));
         }
-        subject.figures_beside.iter().for_each(|(figure, measured)| report.add(&label, figure, *measured, goals));
     }
 }
 

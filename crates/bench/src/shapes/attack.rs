@@ -3,21 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
-use std::net::TcpStream;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::exchange::{Connection, is_truthful_busy};
 use super::fields::{Place, Size};
 use super::pages::{HIDDEN, PAGES};
-use super::probes::{HELD_UP_MILLIS, OF_ONE, OF_ONE_SMALL, Probed, Probes, ROUNDS};
+use super::probes::{Connection, HELD_UP_MILLIS, OF_ONE, OF_ONE_SMALL, Probed, Probes, ROUNDS, is_truthful_busy};
 use super::shape::Shape;
 use super::world::Preparer;
 use crate::Result;
 use crate::client::{Answer, text_behind};
-use crate::server::Server;
 use crate::usage::{Usage, status_bytes};
 
 /// The memory that the server is told that it may use.
@@ -66,24 +64,19 @@ pub(super) struct Measured {
     pub(super) misses: Vec<String>,
 }
 
-/// A server with its probes and what is stored in it.
-pub(super) struct Target<'t> {
-    pub(super) server: &'t Server,
-    pub(super) probes: &'t Probes,
-    /// Probes of a server that nobody else asks for anything: what the machine itself costs.
-    pub(super) control: &'t Probes,
+/// A server to which shapes are sent, and one that nobody else asks for anything: what its probes see is what the machine itself costs.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) address: SocketAddr,
+    pub(super) pid: u32,
+    pub(super) idle: SocketAddr,
     pub(super) size: Size,
 }
 
 /// Sends a shape by so many clients; also what the probes of its server and those of an idle one saw meanwhile.
-pub(super) fn measure(
-    target: &Target<'_>,
-    shape: &Shape,
-    turn: usize,
-    clients: usize,
-) -> Result<(Measured, [Probed; 2])> {
-    let (server, size) = (target.server, target.size);
-    let mut preparer = Preparer::new(server.endpoint.address, size)?;
+pub(super) fn measure(target: Target, shape: &Shape, turn: usize, clients: usize) -> Result<(Measured, [Probed; 2])> {
+    let Target { address, pid, size, .. } = target;
+    let mut preparer = Preparer::new(address, size);
     let mut place = Place { heavy: shape.heavy, turn, ..Place::of(size) };
     preparer.prepare(shape, clients, &mut place)?;
     let places: Vec<Place<'_>> = (0..clients).map(|client| Place { client, ..place.clone() }).collect();
@@ -94,9 +87,9 @@ pub(super) fn measure(
     };
     let seen = places.iter().map(&mut see).collect::<Result<Vec<_>>>()?;
     // From here on the kernel counts the highest use anew.
-    drop(fs::write(format!("/proc/{}/clear_refs", server.pid()), "5"));
-    let (sent, probed, idle) = attack(target, &requests)?;
-    let peak_bytes = status_bytes(server.pid(), "VmHWM:")?;
+    drop(fs::write(format!("/proc/{pid}/clear_refs"), "5"));
+    let (sent, probed, idle) = attack(target, &requests);
+    let peak_bytes = status_bytes(pid, "VmHWM:")?;
     let mut misses = probed.misses(&idle, if size == Size::Full { OF_ONE } else { OF_ONE_SMALL });
     misses.extend(sent.iter().flat_map(|sent| sent.wrong.iter().cloned()).take(3));
     if clients == 1 {
@@ -118,10 +111,10 @@ pub(super) fn measure(
     }
     if clients > 1 && shape.method == "GET" {
         // All send and leave. A server that has no room for the connection has nothing to stop either.
-        let leave = |request: &Vec<u8>| TcpStream::connect(server.endpoint.address)?.write_all(request);
+        let leave = |request: &Vec<u8>| TcpStream::connect(address)?.write_all(request);
         requests.iter().for_each(|request| drop(leave(request)));
         // The small ones are waited for together, when all have been sent.
-        misses.extend((size == Size::Full).then(|| still_busy(server)).flatten());
+        misses.extend((size == Size::Full).then(|| still_busy(pid)).flatten());
     }
     preparer.clean(turn)?;
     let slowest = sent.iter().map(|sent| sent.first_taken).max().unwrap_or_default();
@@ -133,23 +126,21 @@ pub(super) fn measure(
 }
 
 /// Says what breaks C2: the server works on although all clients have gone.
-pub(super) fn still_busy(server: &Server) -> Option<String> {
-    let cpu_seconds = || Usage::of(server.pid()).map_or(f64::INFINITY, |usage| usage.cpu_seconds);
-    let first = cpu_seconds();
+pub(super) fn still_busy(pid: u32) -> Option<String> {
+    let cpu_seconds = || Usage::of(pid).ok().map(|usage| usage.cpu_seconds);
+    let gone = || Some("C2: the server has gone".to_owned());
+    let Some(first) = cpu_seconds() else { return gone() };
     let mut before = first;
     loop {
         thread::sleep(WINDOW);
-        let now = cpu_seconds();
-        if now == f64::INFINITY {
-            return Some("C2: the server has gone".to_owned());
+        match cpu_seconds() {
+            None => return gone(),
+            Some(now) if now - before <= IDLE_CPU_SECONDS => return None,
+            Some(now) if now - first > LEFT_CPU_SECONDS => {
+                return Some(format!("C2: {:.0} s of CPU time after its clients have gone", now - first));
+            }
+            Some(now) => before = now,
         }
-        if now - before <= IDLE_CPU_SECONDS {
-            return None;
-        }
-        if now - first > LEFT_CPU_SECONDS {
-            return Some(format!("C2: {:.0} s of CPU time after its clients have gone", now - first));
-        }
-        before = now;
     }
 }
 
@@ -182,43 +173,37 @@ fn next_cursor(page: &Answer) -> Result<String> {
 }
 
 /// Lets all clients send, each its request, while the probes run.
-fn attack(target: &Target<'_>, requests: &[Vec<u8>]) -> Result<(Vec<Sent>, Probed, Probed)> {
-    let (done, rounds, answered) = (&AtomicBool::new(false), &AtomicUsize::new(0), &AtomicUsize::new(0));
+fn attack(target: Target, requests: &[Vec<u8>]) -> (Vec<Sent>, Probed, Probed) {
+    let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     // One that is alone sends once; at full size many go on until enough was seen.
     let (goes_on, least) = match (requests.len(), target.size) {
         (1, _) | (_, Size::Small) => (Duration::ZERO, 0),
         (_, Size::Full) => (GOES_ON, ROUNDS),
     };
-    let connections: Vec<_> =
-        requests.iter().map(|_| Connection::new(target.server.endpoint.address)).collect::<io::Result<_>>()?;
-    thread::scope(|scope| {
-        let probing = scope.spawn(|| target.probes.measure(done, rounds));
-        let control = scope.spawn(|| target.control.measure(done, &AtomicUsize::new(0)));
-        let send = |(request, mut connection): (&Vec<u8>, Connection)| {
-            let request = request.clone();
-            scope.spawn(move || {
-                let mut sent = Sent::default();
-                sent.send(&mut connection, &request);
-                answered.fetch_add(1, Ordering::Relaxed);
-                while !goes_on.is_zero() && !done.load(Ordering::Relaxed) {
-                    sent.send(&mut connection, &request);
-                }
-                sent
-            })
-        };
-        let senders: Vec<_> = requests.iter().zip(connections).map(send).collect();
+    let (probes, control) = (Probes::start(target.address), Probes::start(target.idle));
+    let send = |request: &[u8]| {
+        let (mut sent, mut connection) = (Sent::default(), Connection::new(target.address));
+        sent.send(&mut connection, request);
+        answered.fetch_add(1, Ordering::Relaxed);
+        while !goes_on.is_zero() && !done.load(Ordering::Relaxed) {
+            sent.send(&mut connection, request);
+        }
+        sent
+    };
+    let sent = thread::scope(|scope| {
+        let senders: Vec<_> = requests.iter().map(|request| scope.spawn(move || send(request))).collect();
         let begin = Instant::now();
         let is_enough = || {
             answered.load(Ordering::Relaxed) == requests.len()
-                && (begin.elapsed() > AT_MOST || begin.elapsed() >= goes_on && rounds.load(Ordering::Relaxed) >= least)
+                && (begin.elapsed() > AT_MOST || begin.elapsed() >= goes_on && probes.rounds() >= least)
         };
         while !is_enough() {
             thread::sleep(POLL);
         }
         done.store(true, Ordering::Relaxed);
-        let sent = senders.into_iter().filter_map(|sender| sender.join().ok()).collect();
-        Ok((sent, probing.join().unwrap_or_default(), control.join().unwrap_or_default()))
-    })
+        senders.into_iter().filter_map(|sender| sender.join().ok()).collect()
+    });
+    (sent, probes.end(), control.end())
 }
 
 impl Sent {

@@ -1,64 +1,60 @@
 //! Names what the list of shapes lacks of the operations of `/openapi.json` and the fields of their requests. The tests here compare it
 //! with the routes of the dashboard, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::iter;
 
 use serde_json::Value;
 
 use super::operations::OPERATIONS;
 use super::shape::Shape;
 
-/// The names of the fields of each operation, as the list of shapes writes them.
-type Operations = BTreeMap<(String, String), BTreeSet<String>>;
+/// Operations by method and path, each with an empty name and the names of its fields, as the list of shapes writes them.
+type Fields = BTreeSet<(String, String)>;
 
 /// Names what the document has and the list of shapes has not, and the other way round.
 pub(super) fn differences(document: &Value) -> Vec<String> {
-    let (listed, described, mut differences) = (listed(OPERATIONS), described(document), Vec::new());
-    for ((method, path), fields) in &described {
-        let Some(rows) = listed.get(&(method.clone(), path.clone())) else {
-            differences.push(format!("{method} {path}: no row in shapes/operations.rs"));
-            continue;
-        };
-        // An object or a list is there if something in it is.
-        let has = |field: &&String| rows.iter().any(|row| row == *field || row.starts_with(&format!("{field}.")));
-        let missing = fields.iter().filter(|field| !has(field));
-        differences.extend(missing.map(|field| format!("{method} {path}: no row has the field {field}")));
-        let gone = rows.difference(fields);
-        differences.extend(gone.map(|field| format!("{method} {path}: /openapi.json has no field {field}")));
-    }
-    let gone = listed.keys().filter(|operation| !described.contains_key(operation));
-    differences.extend(gone.map(|(method, path)| format!("{method} {path}: not in /openapi.json")));
-    differences
+    let (listed, described) = (listed(OPERATIONS), described(document));
+    // An object or a list is there if something in it is.
+    let is_listed = |(operation, field): &(String, String)| {
+        let inside = format!("{field}.");
+        listed.iter().any(|(of, name)| of == operation && (name == field || name.starts_with(&inside)))
+    };
+    let missing = described.iter().filter(|field| !is_listed(field)).map(|(operation, field)| match field.as_str() {
+        "" => format!("{operation}: no row in shapes/operations.rs"),
+        field => format!("{operation}: no row has the field {field}"),
+    });
+    let gone = listed.difference(&described).map(|(operation, field)| match field.as_str() {
+        "" => format!("{operation}: not in /openapi.json"),
+        field => format!("{operation}: /openapi.json has no field {field}"),
+    });
+    missing.chain(gone).collect()
 }
 
-fn listed(shapes: &[Shape]) -> Operations {
-    let mut listed = Operations::new();
-    for shape in shapes {
-        let fields = listed.entry((shape.method.to_owned(), shape.path.to_owned())).or_default();
-        fields.extend(shape.fields().into_iter().map(|field| field.name));
-    }
-    listed
+fn listed(shapes: &[Shape]) -> Fields {
+    let names = |shape: &Shape| iter::once(String::new()).chain(shape.fields().into_iter().map(|field| field.name));
+    let of = |shape: &Shape| format!("{} {}", shape.method, shape.path);
+    shapes.iter().flat_map(|shape| names(shape).map(move |name| (of(shape), name))).collect()
 }
 
-/// The operations of the document.
-fn described(document: &Value) -> Operations {
-    let mut described = Operations::new();
+fn described(document: &Value) -> Fields {
+    let mut described = Fields::new();
     for (path, item) in members(&document["paths"]) {
         for (method, operation) in members(item) {
-            let mut fields = BTreeSet::new();
-            for parameter in operation["parameters"].as_array().into_iter().flatten() {
-                let name = parameter["name"].as_str().unwrap_or_default();
-                match parameter["in"].as_str() {
-                    Some("query") => drop(fields.insert(format!("?{name}"))),
-                    Some("header") => drop(fields.insert(format!("{name}:"))),
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let named =
+                parameters.filter_map(|parameter| match (parameter["in"].as_str()?, parameter["name"].as_str()?) {
+                    ("query", name) => Some(format!("?{name}")),
+                    ("header", name) => Some(format!("{name}:")),
                     // Those of the path are always as long as can be.
-                    _ => {}
-                }
-            }
+                    _ => None,
+                });
+            let mut fields: BTreeSet<String> = named.chain([String::new()]).collect();
             for (_, content) in members(&operation["requestBody"]["content"]) {
                 add_properties(document, &content["schema"], "", &mut Vec::new(), &mut fields);
             }
-            described.insert((method.to_uppercase(), path.clone()), fields);
+            let name = format!("{} {path}", method.to_uppercase());
+            described.extend(fields.into_iter().map(|field| (name.clone(), field)));
         }
     }
     described
@@ -123,12 +119,10 @@ mod tests {
     /// Names what differs from the routes of the dashboard, and from the parameters of the pages that list theirs.
     fn page_differences() -> Vec<String> {
         let routes = routes(DASHBOARD_ROUTER).into_iter().filter(|(_, path)| !NOT_PAGES.contains(&path.as_str()));
-        let listed: BTreeSet<(String, String)> = listed(PAGES).into_keys().collect();
-        let routes: BTreeSet<(String, String)> = routes.collect();
-        let missing =
-            routes.difference(&listed).map(|(method, path)| format!("{method} {path}: no row in shapes/pages.rs"));
-        let gone =
-            listed.difference(&routes).map(|(method, path)| format!("{method} {path}: no route of the dashboard"));
+        let routes: BTreeSet<String> = routes.map(|(method, path)| format!("{method} {path}")).collect();
+        let listed: BTreeSet<String> = listed(PAGES).into_iter().map(|(page, _)| page).collect();
+        let missing = routes.difference(&listed).map(|page| format!("{page}: no row in shapes/pages.rs"));
+        let gone = listed.difference(&routes).map(|page| format!("{page}: no route of the dashboard"));
         missing
             .chain(gone)
             .chain(LISTED_PARAMETERS.iter().flat_map(|(path, text)| parameter_differences(path, text)))

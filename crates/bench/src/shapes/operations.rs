@@ -8,12 +8,7 @@ use taskqueue_core::limits::{
 };
 
 use super::fields::DEFINITION;
-use super::least::Least::{Bytes, Number, Times};
-use super::shape::Before::{
-    Cancelled, LimitedQueue, ManyQueues, Nothing, Output, OwnQueue, OwnWorker, Pending, Running, Shared,
-    SharedCancelled, Stored, Waiting, Workers,
-};
-use super::shape::{Shape, World, shape};
+use super::shape::{Before::*, Least::*, Shape, World, shape};
 use super::world::{ROUTED_TASKS, STORED_TASKS, WORKERS as STORED_WORKERS};
 
 const WAITING: &str = "dependencies on_dependency_failure not_before";

@@ -4,11 +4,7 @@
 
 use taskqueue_core::limits::{EXPLAINED_DEPENDENCIES, ROUTE_LIMITS_MAX, TASK_DATA_BYTES, TASK_OUTPUT_BYTES};
 
-use super::least::Least::{Bytes, Number, Times};
-use super::shape::Before::{
-    Cancelled, LimitedQueue, ManyQueues, Nothing, Output, OwnQueue, Pending, Shared, Stored, Workers,
-};
-use super::shape::{Shape, World, shape};
+use super::shape::{Before::*, Least::*, Shape, World, shape};
 use super::world::{LARGE_TASKS, STORED_TASKS};
 
 const TASKS: &str = "/ui/queues/{queue}/tasks";

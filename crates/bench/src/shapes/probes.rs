@@ -1,22 +1,33 @@
 //! What others see while a shape is sent: `/health` and heartbeats on one connection, creations and claims on another, in a queue
-//! of their own.
+//! of their own. Connections block, so that probes and clients, each on a thread of its own, do not wait for each other.
 
-use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{io, mem};
 
-use super::exchange::{Connection, is_truthful_busy};
-use crate::Result;
-use crate::client::Answer;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::client::{Answer, Client};
 use crate::figures::Latencies;
+use crate::request::with_body;
+use crate::{BESIDE, Result};
+
+/// Longer than any answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The words of the page of the dashboard that stands for `database_busy`.
+const BUSY_TITLE: &str = "The server is busy";
+const BUSY_PROMISE: &str = "Nothing was changed.";
 
 const TASKS: &str = "/api/v2/queues/probe/tasks";
 const RUNNING: &str = "t_probe0000000";
 const RUN: &str = r#"{"route":"default","run_id":"r_probe0000000"}"#;
 /// From so many answers on there is a 99th percentile, and a median.
-pub(super) const ROUNDS: usize = 100;
+pub(super) const ROUNDS: u64 = 100;
 const FEW: u64 = 5;
 /// How many times the time of an idle server is added to what is allowed: on a machine that does nothing else it is next to nothing.
 const MARGIN: f64 = 3.0;
@@ -50,109 +61,115 @@ pub(crate) struct Probed {
     wrong: Vec<String>,
 }
 
-/// Who probes a server, from its start to its end.
-#[derive(Debug)]
+/// Those who probe a server, from their start to their end; each kind of request is sent at least once.
 pub(crate) struct Probes {
-    address: SocketAddr,
-    next: AtomicUsize,
+    over: Arc<AtomicBool>,
+    probed: Arc<Mutex<Probed>>,
+    threads: [JoinHandle<()>; 2],
 }
 
 impl Probes {
-    pub(crate) fn new(address: SocketAddr) -> Result<Self> {
-        let mut connection = Connection::new(address)?;
+    /// Creates what the probes of a server need.
+    pub(crate) fn prepare(address: SocketAddr) -> Result<()> {
+        let mut connection = Connection::new(address);
         connection.call("PUT", "/api/v2/queues/probe", "")?.succeed()?;
         connection.call("PUT", &format!("{TASKS}/{RUNNING}"), "{}")?.succeed()?;
-        connection.call("POST", &format!("{TASKS}/claim"), RUN)?.succeed()?;
-        Ok(Self { address, next: AtomicUsize::new(1) })
+        connection.call("POST", &format!("{TASKS}/claim"), RUN)?.succeed().map(drop)
     }
 
-    /// All of it until it is done.
-    pub(crate) fn measure(&self, done: &AtomicBool, rounds: &AtomicUsize) -> Probed {
-        thread::scope(|scope| {
-            let writing = scope.spawn(|| self.write(done));
-            let mut probed = self.read(done, rounds);
-            let Probed { writes, refused, wrong, .. } = writing.join().unwrap_or_default();
-            probed.wrong.extend(wrong);
-            Probed { writes, refused, ..probed }
-        })
+    pub(crate) fn start(address: SocketAddr) -> Self {
+        let (over, probed) = <(Arc<AtomicBool>, Arc<Mutex<Probed>>)>::default();
+        let threads = [Probe::read, Probe::write].map(|send| {
+            let mut probe = Probe { connection: Connection::new(address), probed: probed.clone() };
+            let over = over.clone();
+            thread::spawn(move || {
+                loop {
+                    send(&mut probe);
+                    if over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    thread::sleep(PAUSE);
+                }
+            })
+        });
+        Self { over, probed, threads }
     }
 
-    /// Health and heartbeats until it is done, at least one of each.
-    fn read(&self, done: &AtomicBool, rounds: &AtomicUsize) -> Probed {
-        let mut probed = Probed::default();
-        let Ok(mut connection) = Connection::new(self.address) else { return probed };
-        let heartbeat = format!("{TASKS}/{RUNNING}/heartbeat");
-        while !done.load(Ordering::Relaxed) || probed.health.count() == 0 {
-            let begin = Instant::now();
-            let answer = connection.call("GET", "/health", "");
-            probed.health.record(begin.elapsed());
-            probed.expect("/health", &answer, 200);
-            let begin = Instant::now();
-            let answer = connection.call("POST", &heartbeat, r#"{"run_id":"r_probe0000000"}"#);
-            probed.heartbeats.record(begin.elapsed());
-            probed.expect("a heartbeat", &answer, 200);
-            rounds.fetch_add(1, Ordering::Relaxed);
-            thread::sleep(PAUSE);
+    /// How often `/health` has answered so far.
+    pub(super) fn rounds(&self) -> u64 {
+        self.probed.lock().health.count()
+    }
+
+    pub(crate) fn end(self) -> Probed {
+        self.over.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| drop(thread.join()));
+        mem::take(&mut *self.probed.lock())
+    }
+}
+
+/// A request of a probe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Health,
+    Heartbeat,
+    Creation,
+    Claim,
+}
+
+/// One who probes.
+struct Probe {
+    connection: Connection,
+    probed: Arc<Mutex<Probed>>,
+}
+
+impl Probe {
+    fn read(&mut self) {
+        self.send(Kind::Health, "GET", "/health", "");
+        self.send(Kind::Heartbeat, "POST", &format!("{TASKS}/{RUNNING}/heartbeat"), r#"{"run_id":"r_probe0000000"}"#);
+    }
+
+    /// Creates a task and claims one, which is then completed, so that runs do not become more and more.
+    fn write(&mut self) {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        let id = format!("{:012}", NEXT.fetch_add(1, Ordering::Relaxed));
+        self.send(Kind::Creation, "PUT", &format!("{TASKS}/t_{id}"), "{}");
+        let claim = format!(r#"{{"route":"default","run_id":"r_{id}"}}"#);
+        let claimed = self.send(Kind::Claim, "POST", &format!("{TASKS}/claim"), &claim);
+        if let Some(task) = claimed.as_ref().and_then(|claimed| claimed["task"]["id"].as_str()) {
+            let complete = format!("{TASKS}/{task}/complete");
+            drop(self.connection.call("POST", &complete, &format!(r#"{{"run_id":"r_{id}","result":{{}}}}"#)));
         }
-        probed
     }
 
-    /// Creations, claims and completions until it is done, at least one of each.
-    fn write(&self, done: &AtomicBool) -> Probed {
-        let mut probed = Probed::default();
-        let Ok(mut connection) = Connection::new(self.address) else { return probed };
-        while !done.load(Ordering::Relaxed) || probed.is_without_writes() {
-            let id = format!("{:012}", self.next.fetch_add(1, Ordering::Relaxed));
-            let (path, begin) = (format!("{TASKS}/t_{id}"), Instant::now());
-            let created = connection.call("PUT", &path, "{}");
-            if !probed.wrote("a creation", &created, begin, 201) {
-                probed.refused.push(path);
+    /// Sends a request and notes how long its answer took. A write may be refused as busy, and after such a creation a claim may find
+    /// nothing.
+    fn send(&mut self, kind: Kind, method: &str, path: &str, body: &str) -> Option<Value> {
+        let begin = Instant::now();
+        let answer = self.connection.call(method, path, body);
+        let taken = begin.elapsed();
+        let Probed { health, heartbeats, writes, refused, wrong } = &mut *self.probed.lock();
+        let (what, status, latencies) = match kind {
+            Kind::Health => ("/health", 200, health),
+            Kind::Heartbeat => ("a heartbeat", 200, heartbeats),
+            Kind::Creation => ("a creation", 201, writes),
+            Kind::Claim => ("a claim", 200, writes),
+        };
+        match &answer {
+            Ok(answer) if matches!(kind, Kind::Creation | Kind::Claim) && is_truthful_busy(answer) => {
+                refused.extend((kind == Kind::Creation).then(|| path.to_owned()));
+                return None;
             }
-            let (run, begin) = (format!(r#""run_id":"r_{id}""#), Instant::now());
-            let claimed =
-                connection.call("POST", &format!("{TASKS}/claim"), &format!(r#"{{"route":"default",{run}}}"#));
-            probed.wrote("a claim", &claimed, begin, 200);
-            // So that runs do not become more and more.
-            if let Some(task) =
-                claimed.ok().and_then(|claimed| claimed.json()["task"]["id"].as_str().map(str::to_owned))
-            {
-                drop(connection.call(
-                    "POST",
-                    &format!("{TASKS}/{task}/complete"),
-                    &format!(r#"{{{run},"result":{{}}}}"#),
-                ));
-            }
-            thread::sleep(PAUSE);
+            Ok(answer) if answer.status == status => {}
+            Ok(answer) if kind == Kind::Claim && answer.status == 204 && !refused.is_empty() => {}
+            Ok(answer) => wrong.push(format!("{what} was answered {} {}", answer.status, answer.code())),
+            Err(error) => wrong.push(format!("{what}: {error}")),
         }
-        probed
+        latencies.record(taken);
+        answer.ok().map(|answer| answer.json())
     }
 }
 
 impl Probed {
-    fn is_without_writes(&self) -> bool {
-        self.writes.count() == 0 && self.refused.is_empty() && self.wrong.is_empty()
-    }
-
-    fn expect(&mut self, what: &str, answer: &io::Result<Answer>, status: u16) {
-        match answer {
-            Ok(answer) if answer.status == status => {}
-            Ok(answer) => self.wrong.push(format!("{what} was answered {} {}", answer.status, answer.code())),
-            Err(error) => self.wrong.push(format!("{what}: {error}")),
-        }
-    }
-
-    /// Returns true if it was not refused as busy. A claim that finds nothing is right if the creation was refused.
-    fn wrote(&mut self, what: &str, answer: &io::Result<Answer>, begin: Instant, status: u16) -> bool {
-        let taken = begin.elapsed();
-        match answer {
-            Ok(answer) if is_truthful_busy(answer) => return false,
-            Ok(answer) if answer.status == 204 && !self.refused.is_empty() => {}
-            _ => self.expect(what, answer, status),
-        }
-        self.writes.record(taken);
-        true
-    }
-
     /// Adds the times of another shape. What was wrong with it is told there.
     pub(super) fn add(&mut self, other: &Self) {
         self.health.merge(&other.health);
@@ -184,5 +201,91 @@ impl Probed {
             misses.push(format!("C1: {} probes were answered otherwise, such as: {first}", self.wrong.len()));
         }
         misses
+    }
+}
+
+/// A 503 that says that nothing was done, and when to try again. Pages have no code, and others are 503, too: one says that only a part
+/// was done.
+pub(super) fn is_truthful_busy(answer: &Answer) -> bool {
+    let is_page = answer.header("content-type").is_some_and(|kind| kind.starts_with("text/html"));
+    let says_so = || match is_page {
+        true => answer.text().contains(&format!("<h1>{BUSY_TITLE}</h1>")) && answer.text().contains(BUSY_PROMISE),
+        false => answer.code() == "database_busy",
+    };
+    answer.status == 503 && answer.header("retry-after").is_some() && says_so()
+}
+
+/// A connection that is made when it is first needed, and blocks.
+pub(super) struct Connection {
+    pub(super) address: SocketAddr,
+    client: Option<Client>,
+}
+
+impl Connection {
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Self { address, client: None }
+    }
+
+    pub(super) fn call(&mut self, method: &str, path: &str, body: &str) -> io::Result<Answer> {
+        self.send(&with_body(method, self.address, path, body))
+    }
+
+    pub(super) fn send(&mut self, request: &[u8]) -> io::Result<Answer> {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        let is_closed = |error: &io::Error| {
+            matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+        };
+        let was_kept = self.client.is_some();
+        match BESIDE.block_on(self.exchange(request)) {
+            // A kept connection may have been closed as idle just before.
+            Err(error) if was_kept && is_closed(&error) => BESIDE.block_on(self.exchange(request)),
+            answered => answered,
+        }
+    }
+
+    /// Sends a request over the connection that is kept, or over a new one, and keeps it if the server does.
+    async fn exchange(&mut self, request: &[u8]) -> io::Result<Answer> {
+        let mut client = match self.client.take() {
+            Some(client) => client,
+            None => Client::connect(&self.address.into()).await?,
+        };
+        // Who is refused early may find the connection closed, and the answer there.
+        let written = client.write(request).await;
+        let answer = timeout(PATIENCE, client.answer()).await?.map_err(|error| written.err().unwrap_or(error))?;
+        self.client = Some(client).filter(|_| answer.header("connection") != Some("close"));
+        Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page for people and the error for programs are written there.
+    const PROBLEMS: &str = include_str!("../../../dashboard/src/problem.rs");
+
+    #[test]
+    fn a_503_is_busy_only_if_it_says_so_and_when_to_come_again() {
+        let page = "content-type: text/html; charset=utf-8\r\nretry-after: 2";
+        let json = "content-type: application/json\r\nretry-after: 1";
+        let busy = "<h1>The server is busy</h1>\n<p>Too much to do. Nothing was changed. Reload.</p>";
+        let code = r#"{"error":{"code":"database_busy"}}"#;
+        for (answer, expected) in [
+            (Answer::of(503, page, busy), true),
+            (Answer::of(503, json, code), true),
+            (Answer::of(503, "content-type: text/html", busy), false),
+            (Answer::of(500, page, busy), false),
+            (Answer::of(503, page, "<h1>The database does not answer</h1>\n<p>Nothing was changed.</p>"), false),
+            (Answer::of(503, page, "<h1>Only a part of this was done</h1>"), false),
+            (Answer::of(503, json, r#"{"error":{"code":"database_unavailable"}}"#), false),
+        ] {
+            assert_eq!(is_truthful_busy(&answer), expected, "{}", answer.text());
+        }
+    }
+
+    #[test]
+    fn the_dashboard_has_the_page_that_is_looked_for() {
+        let busy = PROBLEMS.split("fn busy()").nth(1).and_then(|rest| rest.split("\n    }").next()).unwrap_or_default();
+        assert!(busy.contains(&format!("\"{BUSY_TITLE}\"")) && busy.contains(BUSY_PROMISE), "{busy}");
     }
 }

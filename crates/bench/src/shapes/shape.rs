@@ -6,9 +6,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS};
 
-use super::fields::{self, Place};
-use super::least::Least;
+use super::fields::{self, Place, Size};
 use super::world;
+use crate::client::Answer;
 
 /// A kind of tasks that all reads share, stored once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,41 @@ pub(super) enum Before {
     Waiting,
 }
 
+/// The least that an answer holds. A request that finds nothing is cheap whatever it may cost, so a row whose answer holds less than it says
+/// fails, instead of showing nothing. Numbers are products, of which each factor is that of the full size: a small run has fewer tasks, and each has less in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Least {
+    /// Nothing that was stored for it.
+    Anything,
+    Bytes(&'static [usize]),
+    /// This text, so many times.
+    Times(&'static str, &'static [usize]),
+    /// A number behind this text.
+    Number(&'static str, &'static [usize]),
+}
+
+impl Least {
+    /// How the answer falls short of it.
+    pub(super) fn lacking_in(self, answer: &Answer, size: Size) -> Option<String> {
+        let (what, found, factors) = match self {
+            Self::Anything => return None,
+            Self::Bytes(factors) => ("bytes", answer.body().len(), factors),
+            Self::Times(text, factors) => (text, answer.text().matches(text).count(), factors),
+            Self::Number(text, factors) => (text, number_behind(text, &answer.text()), factors),
+        };
+        // The least that a size makes of a number is two, and that may be more than it was.
+        let expected = factors.iter().map(|factor| size.of(*factor).min(*factor)).product();
+        (found < expected).then(|| format!("{what}: {found} in the answer instead of {expected}"))
+    }
+}
+
+/// The number behind the first place of a text; 0 if there is none. People read it with commas between its digits.
+fn number_behind(text: &str, answer: &str) -> usize {
+    let rest = answer.split_once(text).map_or("", |(_, rest)| rest);
+    let digits = rest.split(|c: char| !c.is_ascii_digit() && c != ',').next().unwrap_or_default();
+    digits.replace(',', "").parse().unwrap_or(0)
+}
+
 /// A way in which a request can be as large as it may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
@@ -86,19 +121,9 @@ pub(super) const fn shape(
     Shape { method, path, heavy, before, groups, may_be_refused: false, may_be_busy: false, least: Least::Anything }
 }
 
-/// Where a field stands, by how it is written in the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    Query,
-    Header,
-    Form,
-    Body,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Field {
-    pub(super) part: Part,
-    /// As in the list of fields that `/openapi.json` gives.
+    /// As in the list of fields that `/openapi.json` gives; its sign says where it stands.
     pub(super) name: String,
     key: &'static str,
 }
@@ -146,14 +171,12 @@ impl Shape {
             for word in group.split(' ') {
                 let (name, key) =
                     word.split_once('=').unwrap_or((word, word.rsplit(['.', '?', '&']).next().unwrap_or(word)));
-                let part = match name.as_bytes() {
-                    [b'?', ..] => Part::Query,
-                    [b'&', ..] => Part::Form,
-                    [.., b':'] => Part::Header,
-                    _ => Part::Body,
-                };
-                let prefix = if part == Part::Body { prefix } else { "" };
-                fields.push(Field { part, name: format!("{prefix}{name}"), key: key.trim_end_matches(':') });
+                let field = Field { name: name.to_owned(), key: key.trim_end_matches(':') };
+                fields.push(if field.is_of_body() {
+                    Field { name: format!("{prefix}{name}"), ..field }
+                } else {
+                    field
+                });
             }
         }
         fields
@@ -191,7 +214,7 @@ impl Shape {
     /// The fields of the body, or those of an item of it.
     fn object(&self, place: &Place<'_>, of_items: bool) -> Value {
         let mut object = Value::Null;
-        for field in self.fields().iter().filter(|field| field.part == Part::Body && !field.name.ends_with('*')) {
+        for field in self.fields().iter().filter(|field| field.is_of_body() && !field.name.ends_with('*')) {
             let path = match field.name.split_once(".[]") {
                 Some((_, path)) if of_items => path,
                 None if !of_items => &field.name,
@@ -219,13 +242,13 @@ impl Shape {
         let path =
             self.path.replace("{queue}", &self.queue(place)).replace("{task_id}", &task).replace("{task}", &task);
         let path = path.replace("{id}", &place.id('w')).replace("{part}", "args");
-        let query = self.pairs(Part::Query, place);
+        let query = self.pairs('?', place);
         if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
     }
 
     /// `name=value` of a query or a form.
-    fn pairs(&self, part: Part, place: &Place<'_>) -> Vec<String> {
-        let of_part = self.fields().into_iter().filter(|field| field.part == part);
+    fn pairs(&self, sign: char, place: &Place<'_>) -> Vec<String> {
+        let of_part = self.fields().into_iter().filter(|field| field.name.starts_with(sign));
         // The next page comes after the first one.
         let known = of_part.filter(|field| field.key != "cursor" || place.cursor.is_some());
         known.map(|field| format!("{}={}", &field.name[1..], encoded(&field.text(place)))).collect()
@@ -233,13 +256,13 @@ impl Shape {
 
     /// The whole request. `hidden` is what a form carries unseen.
     pub(super) fn request(&self, address: SocketAddr, place: &Place<'_>, hidden: &[(&str, String)]) -> Vec<u8> {
-        let mut form = self.pairs(Part::Form, place);
+        let mut form = self.pairs('&', place);
         form.extend(hidden.iter().map(|(name, value)| format!("{name}={}", encoded(value))));
         let (kind, body) = match self.is_form() {
             true => ("application/x-www-form-urlencoded", form.join("&")),
             false => ("application/json", self.body(place)),
         };
-        let headers = self.fields().into_iter().filter(|field| field.part == Part::Header);
+        let headers = self.fields().into_iter().filter(|field| field.name.ends_with(':'));
         let mut head: String = headers.map(|field| format!("{} {}\r\n", field.name, field.text(place))).collect();
         if self.method != "GET" {
             head += &format!("content-type: {kind}\r\ncontent-length: {}\r\n", body.len());
@@ -267,6 +290,10 @@ impl Shape {
 }
 
 impl Field {
+    fn is_of_body(&self) -> bool {
+        !self.name.starts_with(['?', '&']) && !self.name.ends_with(':')
+    }
+
     /// Returns true if the table of largest values knows it.
     pub(super) fn has_entry(&self, place: &Place<'_>) -> bool {
         self.key.starts_with('\'') || self.name.ends_with('*') || fields::largest(self.key, place).is_some()
@@ -294,4 +321,32 @@ const REPEATED: AsciiSet = PLAIN.remove(b'&').remove(b'=');
 fn encoded(text: &str) -> String {
     let is_repeated = ["&id=", "&column=", "&values="].iter().any(|name| text.contains(name));
     utf8_percent_encode(text, if is_repeated { &REPEATED } else { &PLAIN }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_holds_less_than_its_row_says_is_told() {
+        let answer = Answer::of(200, "", r#"{"count":1,234,"items":["r1","r2","r3"]}"#);
+        let held = [
+            Least::Anything,
+            Least::Bytes(&[64, 640]),
+            Least::Times("\"r", &[128]),
+            Least::Times("\"r1\"", &[1]),
+            Least::Number("\"count\":", &[1_234]),
+        ];
+        for least in held {
+            assert_eq!(least.lacking_in(&answer, Size::Small), None, "{least:?}");
+        }
+        let lacking = [
+            (Least::Bytes(&[6_400, 64]), "bytes: 40 in the answer instead of 200"),
+            (Least::Times("\"r", &[256]), "\"r: 3 in the answer instead of 4"),
+            (Least::Number("\"none\":", &[1]), "\"none\":: 0 in the answer instead of 1"),
+        ];
+        for (least, told) in lacking {
+            assert_eq!(least.lacking_in(&answer, Size::Small).as_deref(), Some(told));
+        }
+    }
 }

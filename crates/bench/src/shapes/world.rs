@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use taskqueue_core::limits::{BATCH_ITEMS, OUTPUT_TEXT_BYTES, PAGE_LIMIT_MAX, TASK_OUTPUT_BYTES, TASK_ROUTES};
 
-use super::exchange::Connection;
 use super::fields::{self, Place, Size, largest, long_name, route};
+use super::probes::Connection;
 use super::shape::{Before, Shape, World};
 use crate::Result;
 use crate::client::Answer;
@@ -62,8 +62,8 @@ pub(super) struct Preparer {
 }
 
 impl Preparer {
-    pub(super) fn new(address: SocketAddr, size: Size) -> Result<Self> {
-        Ok(Self { connection: Connection::new(address)?, size })
+    pub(super) fn new(address: SocketAddr, size: Size) -> Self {
+        Self { connection: Connection::new(address), size }
     }
 
     pub(super) fn get(&mut self, path: &str) -> Result<Answer> {
