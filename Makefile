@@ -11,7 +11,7 @@ MDBOOK := $(or $(CARGO_TARGET_DIR),target)/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
 # Of a program that is only half built nothing is kept.
 .DELETE_ON_ERROR:
-.PHONY: help serve test test-quick test-times check audit book package test-packages bench bench-against bench-compare bench-full bench-peers bench-postgres bench-programs bench-scenarios bench-shapes
+.PHONY: help serve test test-quick test-times check audit book package test-packages bench bench-against bench-compare bench-full bench-needs bench-peers bench-postgres bench-programs bench-scenarios bench-shapes
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,16 +53,16 @@ test-packages: ## Install each package in an empty root and run it, and check de
 	scripts/install-package-needs
 	scripts/test-packages $(ARGS)
 
-bench: bench-programs ## Measure the server against the bare-HTTP limit of this machine, about 10 minutes (only a part of it: make bench ARGS="--only get")
+bench: bench-needs bench-programs ## Measure the server against the bare-HTTP limit of this machine, about 10 minutes (only a part of it: make bench ARGS="--only get")
 	$(BENCH) run $(ON_DISK) $(ARGS)
 
 bench-scenarios: bench-programs ## Measure everything else of the table, the long one: backlogs, history, waiting, bulk, worker, dashboard (one: ARGS="--only history")
 	$(BENCH) scenarios $(ON_DISK) $(ARGS)
 
-bench-compare: bench-programs ## Compare the rows of `make bench` with another build of the server: make bench-compare BASELINE=path/of/its/taskqueue
+bench-compare: bench-needs bench-programs ## Compare the rows of `make bench` with another build of the server: make bench-compare BASELINE=path/of/its/taskqueue
 	$(BENCH) compare $(ON_DISK) --baseline $(BASELINE) $(ARGS)
 
-bench-against: bench-programs $(AGAINST)/taskqueue ## Compare the rows of `make bench` with the fixed baseline, which is built once (another one: COMMIT=v1.0)
+bench-against: bench-needs bench-programs $(AGAINST)/taskqueue ## Compare the rows of `make bench` with the fixed baseline, which is built once (another one: COMMIT=v1.0)
 	$(BENCH) compare $(ON_DISK) --baseline $(AGAINST)/taskqueue $(ARGS)
 
 $(AGAINST)/taskqueue:
@@ -82,11 +82,14 @@ bench-peers: bench-programs ## Do the same work on what users would pick instead
 bench-postgres: bench-programs ## Measure the server on PostgreSQL against pgbench on the same cluster, some minutes
 	$(BENCH) postgres $(ON_DISK) $(ARGS)
 
-bench-full: bench-programs ## Measure all of these but other queues and builds; goes on after a missed goal
+bench-full: bench-needs bench-programs ## Measure all of these but other queues and builds; goes on after a missed goal
 	-$(BENCH) run $(ON_DISK)
 	-$(BENCH) scenarios $(ON_DISK)
 	-$(BENCH) postgres $(ON_DISK)
 	-$(BENCH) shapes $(ON_DISK)
+
+bench-needs:
+	scripts/install-bench-needs
 
 bench-programs:
 	cargo build --release --package taskqueue --package taskqueue-bench

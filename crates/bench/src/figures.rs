@@ -142,25 +142,26 @@ impl Table {
     }
 }
 
-/// Everything that was found: a table of those who took turns, and all other figures with their verdicts.
+/// Everything that was found: tables of those who took turns and of instructions, and all other figures with their verdicts.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) turns: Table,
+    pub(crate) instructions: Table,
     figures: Table,
     /// Errors, and tasks handed out twice, in all turns.
     pub(crate) faults: [u64; 2],
 }
 
 impl Report {
-    /// Empty tables; the heading of that of turns.
-    pub(crate) fn new(turns: &'static [&'static str]) -> Self {
+    /// Empty tables; the headings of those of turns and instructions.
+    pub(crate) fn new(turns: &'static [&'static str], instructions: &'static [&'static str]) -> Self {
         let figures = Table::new(3, &["scenario", "figure", "verdict", "measured", "must", "aim", "row"]);
-        Self { turns: Table::new(2, turns), figures, faults: [0; 2] }
+        Self { turns: Table::new(2, turns), instructions: Table::new(1, instructions), figures, faults: [0; 2] }
     }
 
     /// The tables in which there is something.
     fn tables(&self) -> Vec<(&str, &Table)> {
-        let tables = [("turns", &self.turns), ("figures", &self.figures)];
+        let tables = [("turns", &self.turns), ("instructions", &self.instructions), ("figures", &self.figures)];
         tables.into_iter().filter(|(_, table)| !table.rows.is_empty()).collect()
     }
 
@@ -249,7 +250,7 @@ mod tests {
     #[test]
     fn a_figure_stands_beside_each_of_its_goals() {
         let goal = |row, must| Goal { row, figure: "ratio", bound: Bound::AtLeast, must, aim: 1.0 };
-        let mut report = Report::new(&["scenario"]);
+        let mut report = Report::new(&["scenario"], &[]);
         report.add("list", "ratio", 0.3, &[goal(4, 0.38), goal(28, 0.25)]);
         report.add("list", "other", 2.0, &[goal(4, 0.38)]);
         let verdicts: Vec<&str> = report.figures.rows.iter().map(|row| row[2].as_str()).collect();

@@ -9,6 +9,7 @@ mod args;
 mod beside;
 mod client;
 mod figures;
+mod instructions;
 mod load;
 mod measures;
 mod peers;

@@ -12,7 +12,7 @@ use crate::server::Pile::{self, *};
 use crate::server::{Bench, On};
 use crate::shapes::{self, Engine};
 use crate::turns::{self, Sending, Side};
-use crate::peers;
+use crate::{instructions, peers};
 
 /// A kind of sending and measuring.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ pub(crate) enum Sent {
     Pages(u32),
     /// Claims without a pause, in windows.
     LongRun(f64),
+    /// Single requests under callgrind, of this build and the other.
+    Instructions,
     /// Creations and pairs on other queues.
     Peers,
     /// The largest request of every kind.
@@ -131,6 +133,7 @@ const TABLE: &[Scenario] = &[
         goal(29, "64 disk ratio", AtLeast, 0.25, 0.40), goal(29, "16 disk ratio", AtLeast, 0.22, 0.30)]),
     scenario("run/batch-create", &[], Sent::Turns(Sending { cycle: &[Create], ..BATCH }), &[goal(20, "16 disk ratio", AtLeast, 0.40, 0.65)]),
     scenario("run/batch-claim-complete", &[], Sent::Turns(BATCH), &[goal(21, "16 disk ratio", AtLeast, 0.42, 0.65)]),
+    scenario("run/instructions", &[], Sent::Instructions, &[]),
     // Claims beside something else
     scenario("scenarios/tls", &[], Sent::Turns(Sending { connections: &[64, 16, 1],
         ..sending(PAIRS, &[DISK, side("tls", On::Tls)], (5, 2.0)) }), &[goal(34, "64 tls ratio", Keeps, 0.8, 0.9)]),
@@ -214,7 +217,7 @@ pub(crate) async fn run(command: Command, args: Args) -> Result<bool> {
     if (command == Command::Compare) != args.baseline.is_some() {
         return Err("`compare` needs --baseline, and nothing else takes it".into());
     }
-    let mut bench = Bench::new(args, Report::new(turns::HEADING));
+    let mut bench = Bench::new(args, Report::new(turns::HEADING, instructions::HEADING));
     // Those of shapes are filtered themselves.
     let part = if command == Command::Shapes { String::new() } else { bench.args.only.clone() };
     let (all, mut failed) = (TABLE.iter().filter(|scenario| scenario.name.starts_with(group)), false);
@@ -261,6 +264,7 @@ impl Scenario {
             Sent::Scrapes(count) => measures::scrapes(bench, count).await,
             Sent::Pages(count) => measures::pages(bench, count).await,
             Sent::LongRun(seconds) => measures::long_run(bench, seconds).await,
+            Sent::Instructions => instructions::run(bench).await,
             Sent::Peers => peers::run(bench).await,
             Sent::Shapes(engine) => shapes::run(bench, engine).await,
         }
