@@ -302,8 +302,16 @@ mod tests {
         ] {
             assert_ne!(with_args(one), with_args(other), "{one} {other}");
         }
-        let with_metadata = Definition { metadata: object(r#"{"a":1}"#), ..Definition::default() };
-        assert_ne!(with_metadata.identity(None), with_args(r#"{"a":1}"#));
+        let others = [
+            Definition { metadata: object(r#"{"a":1}"#), ..Definition::default() },
+            Definition { priority: 1, ..Definition::default() },
+            Definition { max_attempts: 4, ..Definition::default() },
+            Definition { routes: Routes::new(vec![Route::parse("other").unwrap()]).unwrap(), ..Definition::default() },
+        ];
+        for other in others {
+            assert_ne!(other.identity(None), Definition::default().identity(None), "{other:?}");
+            assert_ne!(other.identity(None), with_args(r#"{"a":1}"#), "{other:?}");
+        }
     }
 
     #[test]

@@ -242,8 +242,10 @@ mod tests {
             (Status::Succeeded, 2, 1, true),
         ];
         for (status, attempt, max_attempts, accepted) in cases {
-            let answer = update(max_attempts).apply(&task(status, attempt), NOW);
-            assert_eq!(answer.is_ok(), accepted, "{status:?} {attempt} {max_attempts}");
+            let before = task(status, attempt);
+            let answer = update(max_attempts).apply(&before, NOW).map(drop);
+            let conflict = Refusal::UpdateConflict { task_id: before.id, field: "max_attempts", attempt };
+            assert_eq!(answer, if accepted { Ok(()) } else { Err(conflict) }, "{status:?} {attempt} {max_attempts}");
         }
     }
 

@@ -174,6 +174,9 @@ fn the_command_reference_has_the_help_of_every_command() {
     for (name, command) in commands(&built(), "taskqueue") {
         let help = command.clone().bin_name(&name).color(clap::ColorChoice::Never).render_long_help().to_string();
         assert!(help.contains(&format!("Usage: {name}")), "{name}: {help}");
+        let example =
+            help.split("\nExamples:\n").nth(1).and_then(|examples| examples.lines().next()).unwrap_or_default();
+        assert!(example.contains(&name), "the help of {name} has no example: {help}");
         let body: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
         text.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", body.join("\n")));
     }

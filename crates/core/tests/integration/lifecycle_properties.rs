@@ -293,29 +293,15 @@ impl History {
     /// What holds at any moment.
     fn check_state(&self, before: &Task) -> Result<(), TestCaseError> {
         let broken = soundness::task(&self.task, &self.task.head());
-        prop_assert_eq!(broken, vec![], "what `taskqueue check` tests");
-        let Task { lifecycle, definition, outcome, .. } = &self.task;
-        let Lifecycle { status, attempt, created_at, updated_at, started_at, finished_at, run, .. } = lifecycle;
-        prop_assert_eq!(run.is_some(), *status == Status::Running, "a run exactly while running");
-        prop_assert!(*attempt >= 0);
-        match status {
-            Status::Pending => prop_assert!(*attempt < definition.max_attempts),
-            Status::Running => prop_assert!(1 <= *attempt && *attempt <= definition.max_attempts),
-            Status::Succeeded | Status::Failed | Status::Cancelled => {}
-        }
+        prop_assert_eq!(broken, vec![], "what `taskqueue check` tests: runs, attempts, times and sizes");
+        let lifecycle = &self.task.lifecycle;
+        let Lifecycle { created_at, updated_at, started_at, run, .. } = lifecycle;
         prop_assert!(*updated_at >= before.lifecycle.updated_at, "I30");
         prop_assert_eq!(*created_at, before.lifecycle.created_at);
-        prop_assert!(started_at.is_none_or(|started| *created_at <= started && started <= *updated_at));
-        prop_assert!(finished_at.is_none_or(|finished| finished <= *updated_at));
-        if let (Some(started), Some(finished)) = (started_at, finished_at) {
-            prop_assert!(started <= finished);
-        }
         prop_assert_eq!(started_at.is_some(), !self.runs.is_empty());
         prop_assert_eq!(lifecycle.last_route.is_some(), !self.runs.is_empty());
-        prop_assert!(outcome.last_error.as_ref().is_none_or(|error| error.occurred_at <= *updated_at));
         if let Some(run) = run {
             prop_assert_eq!(Some(&run.run_id), self.runs.last());
-            prop_assert!(finished_at.is_none());
             let promised = match before.lifecycle.run.filter(|known| known.run_id == run.run_id) {
                 Some(known) => known.lease_expires_at,
                 None => lease::from(lease::lease_time(self.now, before.lifecycle.updated_at)),

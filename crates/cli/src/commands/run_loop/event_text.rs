@@ -249,6 +249,9 @@ mod tests {
         let line = of(&Event::OutputNotSent { task_id, bytes: 8 }, false).unwrap();
         let expected = "note: t_000000000001: 8 bytes of its output did not get to the server; see its output.log";
         assert_eq!((line.text.as_str(), line.after_output), (expected, true));
+        let late = of(&Event::EarlierReport { task_id, refused: Some("stale_run") }, false).unwrap();
+        let expected = "warning: t_000000000001, which an earlier worker had run, was refused: stale_run";
+        assert_eq!(late.text, expected);
     }
 
     #[test]
