@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::attacks::{self, Attack, Attacker};
 use super::support::{Response, Server, in_parallel};
 use super::{AFTERWARDS_BYTES, ATTACK_SECONDS, MIB, healthy};
-use crate::alone;
+use crate::beside_others;
 
 /// What the server may use.
 const LIMIT_BYTES: u64 = 256 * MIB;
@@ -40,7 +40,7 @@ fn memory(server: &Server, name: &str) -> u64 {
 
 /// Fills a server while a healthy client works with it.
 fn withstands(attack: &Attack) {
-    let _alone = alone();
+    let _beside = beside_others();
     raise_open_files();
     let server = Server::within(LIMIT_BYTES, &[]);
     attacks::prepare(&server);
@@ -82,7 +82,7 @@ fn withstands(attack: &Attack) {
 /// Also when several come at once, all are taken in the end.
 #[test]
 fn the_largest_batches_fit_into_it() {
-    let _alone = alone();
+    let _beside = beside_others();
     let server = Server::within(LIMIT_BYTES, &[]);
     server.create_queue("q");
     in_parallel(3, |lane| {
@@ -101,7 +101,7 @@ fn the_largest_batches_fit_into_it() {
 /// Free memory that stays with the process for a second is three times what an attack makes the server use (docs/memory.md).
 #[test]
 fn with_little_memory_it_is_returned_soon() {
-    let _alone = alone();
+    let _beside = beside_others();
     let delay = |server: &Server| {
         let environment = std::fs::read(format!("/proc/{}/environ", server.process_id())).unwrap();
         let mut variables = environment.split(|byte| *byte == 0);
