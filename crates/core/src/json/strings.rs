@@ -47,9 +47,22 @@ const SHORT_ESCAPES: [(u8, u8); 7] = [
     (b'"', b'"'), (b'\\', b'\\'), (b'b', 0x08), (b'f', 0x0c), (b'n', b'\n'), (b'r', b'\r'), (b't', b'\t'),
 ];
 
+/// The letter of each byte that has a short escape, 0 for the others: output of a run may hold a special byte in every place.
+const LETTERS: [u8; 256] = {
+    let (mut letters, mut at) = ([0; 256], 0);
+    while at < SHORT_ESCAPES.len() {
+        letters[SHORT_ESCAPES[at].1 as usize] = SHORT_ESCAPES[at].0;
+        at += 1;
+    }
+    letters
+};
+
 /// The letter of the short escape of a special byte, where it has one.
 fn short_escape(byte: u8) -> Option<u8> {
-    SHORT_ESCAPES.into_iter().find(|(_, escaped)| *escaped == byte).map(|(letter, _)| letter)
+    match LETTERS[usize::from(byte)] {
+        0 => None,
+        letter => Some(letter),
+    }
 }
 
 /// The byte that a short escape with this letter stands for.
