@@ -349,6 +349,14 @@ async fn a_writer_plans_anew_when_tables_that_were_empty_have_filled() {
     assert!(looks_up(&plan, "tasks"), "{plan}");
 }
 
+/// Every transaction reads it, and entries of deleted dependencies stay for as long as an old snapshot holds them.
+#[tokio::test]
+async fn the_clock_is_read_without_a_walk_over_dependencies() {
+    let (_database, session) = filled().await;
+    let plan = writers_plan(&session, &LOAD_CLOCK).await;
+    assert!(!plan.contains("on dependencies"), "{plan}");
+}
+
 /// Whatever else is in these tables, and also if nothing is.
 #[tokio::test]
 async fn what_waits_is_found_by_the_keys_of_its_tables() {
