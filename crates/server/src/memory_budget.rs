@@ -52,7 +52,7 @@ pub struct Budgets {
     /// The part of it that lists, output and pages for browsers may take while they are read: thousands may list at once, and one
     /// line may wake thousands that follow a run. Claims and creations are not to wait behind them.
     reads: Budget,
-    /// The part of it that batches of claims may take until they are executed: a claim of one task is not to wait behind them.
+    /// The part of it that batches of claims may take until their answers are written: a claim of one task is not to wait behind them.
     claims: Budget,
     /// For bodies, from when they prove to be large until they are answered.
     pub(crate) bodies: Budget,
