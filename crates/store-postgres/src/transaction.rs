@@ -321,9 +321,13 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn load_noted(&mut self, queue: QueueKey, task: TaskKey, ids: &[TaskId]) -> Loaded<Vec<Option<DependencyState>>> {
-        let texts: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
-        for row in self.query("loading dependencies", &sql::LIST_NOTED, &[&queue.0, &task.0, &texts])? {
-            self.rows.dependencies.add(&rows::dependency(&row)?);
+        let is_known = |id: &&TaskId| self.rows.dependencies.pairs.contains_key(&(queue, **id, task));
+        let texts: Vec<&str> = ids.iter().filter(|id| !is_known(id)).map(TaskId::as_str).collect();
+        // A requeue asks twice: whether it would be in vain, and what it waits for.
+        if !texts.is_empty() {
+            for row in self.query("loading dependencies", &sql::LIST_NOTED, &[&queue.0, &task.0, &texts])? {
+                self.rows.dependencies.add(&rows::dependency(&row)?);
+            }
         }
         let noted = |id: &TaskId| self.rows.dependencies.pairs.get(&(queue, *id, task))?.state;
         Ok(ids.iter().map(noted).collect())
