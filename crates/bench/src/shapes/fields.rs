@@ -212,18 +212,13 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         "typed_days" => "365d".into(),
         "lines" => format!("{{\"args\":{{\"a\":\"{}\"}}}}\n", "x".repeat(800)).repeat(place.size.of(LINES)).into(),
         "lines_expected" => place.size.of(LINES).into(),
-        // One request creates for four seconds, so a 64th of all would take as long as all of them.
-        "sweep_values" => match place.size {
-            Size::Full => format!("1..{BROWSER_COMBINATIONS_MAX}").into(),
-            Size::Small => format!("1..{}", place.size.of(LINES)).into(),
-        },
-        // The first key has all the values: a task costs what the number of keys and their depth cost.
+        "sweep_values" => format!("1..{}", sweep_values(place)).into(),
+        // The first key has nearly all the values: a task costs what the number of keys and their depth cost.
         "sweep_keys" => {
             let inside = ".a".repeat(place.size.of(JSON_DEPTH) - 1);
-            let values = largest("sweep_values", place)?;
-            let first = format!("k0{inside}&values={}", values.as_str().unwrap_or_default());
-            let others = (1..place.size.of(SWEEP_KEYS)).map(|n| format!("&key=k{n}{inside}&values=1"));
-            (first + &others.collect::<String>()).into()
+            let others = 1..place.size.of(SWEEP_KEYS);
+            let first = format!("k0{inside}&values=1..{}", sweep_values(place) - others.len());
+            (first + &others.map(|n| format!("&key=k{n}{inside}&values=1")).collect::<String>()).into()
         }
         "stored_task" => stored(World::Large, place.size).id('t').into(),
         "stored_ids" => {
@@ -241,6 +236,12 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
         }
         _ => return None,
     })
+}
+
+/// How many values the keys of a sweep have together. One request creates for four seconds, so a 64th of all would take as long as
+/// all of them.
+fn sweep_values(place: &Place<'_>) -> usize {
+    if place.size == Size::Full { BROWSER_COMBINATIONS_MAX } else { place.size.of(LINES) }
 }
 
 /// The text of a body, with many small values where they were only named.

@@ -9,6 +9,7 @@ use askama::Template;
 use taskqueue_core::derived_ids::DerivedIds;
 use taskqueue_core::json::{Value, write_value};
 use taskqueue_core::limits::TASK_DATA_BYTES;
+use taskqueue_core::sweep::BROWSER_COMBINATIONS_MAX;
 use taskqueue_core::{Definition, QueueName};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
