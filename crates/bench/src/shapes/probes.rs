@@ -243,15 +243,21 @@ impl Connection {
         }
     }
 
-    /// Sends a request over the connection that is kept, or over a new one, and keeps it if the server does.
+    /// Sends a request over the connection that is kept, or over a new one, and keeps it if the server does. A server that takes nothing
+    /// any more is an error, too.
     async fn exchange(&mut self, request: &[u8]) -> io::Result<Answer> {
-        let mut client = match self.client.take() {
-            Some(client) => client,
-            None => Client::connect(&self.address.into()).await?,
+        let (kept, address) = (self.client.take(), self.address.into());
+        let exchange = async {
+            let mut client = match kept {
+                Some(client) => client,
+                None => Client::connect(&address).await?,
+            };
+            // Who is refused early may find the connection closed, and the answer there.
+            let written = client.write(request).await;
+            let answer = client.answer().await.map_err(|error| written.err().unwrap_or(error))?;
+            io::Result::Ok((client, answer))
         };
-        // Who is refused early may find the connection closed, and the answer there.
-        let written = client.write(request).await;
-        let answer = timeout(PATIENCE, client.answer()).await?.map_err(|error| written.err().unwrap_or(error))?;
+        let (client, answer) = timeout(PATIENCE, exchange).await??;
         self.client = Some(client).filter(|_| answer.header("connection") != Some("close"));
         Ok(answer)
     }

@@ -11,6 +11,8 @@ use super::support::{Connection, Request, Response, Server, in_queue, of_task, r
 /// Rounds at least, so that one slow answer alone is not the 99th percentile: the machine may stop one client for a moment. Which
 /// answer of all is the slowest is measured by `taskqueue-bench shapes`.
 const ROUNDS: usize = 120;
+/// How long they may take: all of them took some seconds, and each request may wait for its 503.
+const ROUNDS_LIMIT: Duration = Duration::from_secs(120);
 /// The limit for `/health` and heartbeats.
 const READ_LIMIT: Duration = Duration::from_millis(250);
 /// The limit for claims and creations that are not refused.
@@ -73,9 +75,10 @@ impl<'s> Probe<'s> {
 
     /// Measures for this time, and at least for `ROUNDS` rounds.
     pub(super) fn measure_for(&mut self, time: Duration) -> Measured {
-        let (mut measured, end) = (Measured::default(), Instant::now() + time);
-        while measured.health.len() < ROUNDS || Instant::now() < end {
+        let (mut measured, begin) = (Measured::default(), Instant::now());
+        while measured.health.len() < ROUNDS || begin.elapsed() < time {
             self.round(&mut measured);
+            assert!(begin.elapsed() < ROUNDS_LIMIT, "{measured}");
         }
         measured
     }
