@@ -8,7 +8,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use taskqueue_core::filter::TaskFields;
 use taskqueue_core::grouping::{GroupPage, Groups, TaskGroupQuery};
 use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::refusal::Refusal;
@@ -16,10 +15,11 @@ use taskqueue_core::selection::{FirstRows, OrderField, TaskPosition, TaskQuery, 
 use taskqueue_core::sparse::{Need, StatusCounts, is_sparse_by_keys};
 use taskqueue_core::status::{Status, Statuses};
 use taskqueue_core::task::Task;
+use taskqueue_core::task_view::TaskView;
 use taskqueue_core::time::Timestamp;
 use taskqueue_store::page::{NewRows, TaskPage, group_position, task_position};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
-use taskqueue_store::transaction::QueueKey;
+use taskqueue_store::transaction::{Queue, QueueKey};
 use taskqueue_store::{StoreError, StoreResult};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, RowStream};
@@ -29,7 +29,7 @@ use crate::dialect::order;
 use crate::dialect::{self, Condition};
 use crate::long_reader::Snapshot;
 use crate::readers::{Lane, Read, ReadError, Readers, in_snapshot};
-use crate::rows::{self, RowFields};
+use crate::rows;
 use crate::session::{Param, Session, Sql};
 use crate::{open, statements as sql};
 
@@ -122,7 +122,7 @@ async fn list_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, query: &TaskQuer
     let few = few_keys(snapshot, key, &query.selection, need).await?;
     // Chunk by chunk, all tasks would be sorted again for each chunk.
     if few.is_some() || (!condition.exact && !is_indexed) {
-        let keys = first_keys(snapshot, key, query, after.clone(), few.as_deref()).await?;
+        let keys = first_keys(snapshot, Queue { key, name: queue }, query, after.clone(), few.as_deref()).await?;
         condition = dialect::key_in(keys, next_parameter(&sql::LIST_TASKS));
     }
     let mut page = TaskPage::new(query, key, rows());
@@ -202,21 +202,17 @@ async fn fill(
         seen += 1;
         bytes += rows::bytes(&row)?;
         // The few rows after a full page are read too, because the connection is used again.
-        if !full && (condition.exact || query.selection.matches(&RowFields::new(&row))) {
-            full = !page.push(&RowFields::new(&row).view(queue)?);
-        }
+        let is_selected = |task: &TaskView<'_>| condition.exact || query.selection.matches(task);
+        full = full || rows::with_view(&row, queue, |task| is_selected(task) && !page.push(task))?;
         last = Some(row);
     }
     Ok(match last {
         _ if full => Filled::Page,
-        Some(last) if seen == wanted || bytes >= max_bytes => Filled::Until(position(&last, query)?),
+        Some(last) if seen == wanted || bytes >= max_bytes => {
+            Filled::Until(rows::with_view(&last, queue, |task| TaskPosition::of(task, query.order))?)
+        }
         _ => Filled::Everything,
     })
-}
-
-fn position(row: &Row, query: &TaskQuery) -> Read<TaskPosition> {
-    let value = query.order.field.value_of(&RowFields::new(row)).into_owned();
-    Ok(TaskPosition { value, id: rows::id(row)? })
 }
 
 fn as_int(number: usize) -> i64 {
@@ -226,14 +222,14 @@ fn as_int(number: usize) -> i64 {
 /// The keys of the tasks of a page and of one more. Visits every task once, or these few alone.
 async fn first_keys(
     snapshot: &Snapshot<'_>,
-    key: QueueKey,
+    queue: Queue<'_>,
     query: &TaskQuery,
     after: Option<TaskPosition>,
     few: Option<&[i64]>,
 ) -> Read<Vec<i64>> {
     let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-    each_selected(snapshot, key, &query.selection, few, |row| {
-        first.offer(&RowFields::new(row), rows::id(row)?, rows::key(row)?.0);
+    each_selected(snapshot, queue, &query.selection, few, |row, task| {
+        first.offer(task, rows::key(row)?.0);
         Ok(())
     })
     .await?;
@@ -243,21 +239,21 @@ async fn first_keys(
 /// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.
 async fn each_selected(
     snapshot: &Snapshot<'_>,
-    key: QueueKey,
+    queue: Queue<'_>,
     selection: &TaskSelection,
     few: Option<&[i64]>,
-    mut read: impl FnMut(&Row) -> Read<()>,
+    mut read: impl FnMut(&Row, &TaskView<'_>) -> Read<()>,
 ) -> Read<()> {
     let condition = condition_among(selection, few, &sql::SCAN_TASKS);
     let text = order::with_condition(&sql::SCAN_TASKS.text, &condition.text);
-    let reads = selection.filter.as_ref().map(|filter| filter.reads()).unwrap_or_default();
+    let reads = selection.reads();
     let fixed: Vec<Param<'_>> =
-        vec![(&key.0, Type::INT8), (&reads.definition, Type::BOOL), (&reads.outcome, Type::BOOL)];
+        vec![(&queue.key.0, Type::INT8), (&reads.definition, Type::BOOL), (&reads.outcome, Type::BOOL)];
     let mut found = stream(snapshot.session, &text, fixed, &condition).await?;
     while let Some(row) = snapshot.next(&mut found).await? {
-        if selection.matches(&RowFields::new(&row)) {
-            read(&row)?;
-        }
+        let visit = |task: &TaskView<'_>| if selection.matches(task) { read(&row, task) } else { Ok(()) };
+        // One that is damaged is not selected.
+        rows::with_view(&row, queue.name, visit).unwrap_or(Ok(()))?;
     }
     Ok(())
 }
@@ -320,7 +316,7 @@ pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, sele
             count = rows::get(&row, "tasks")?;
         }
     } else {
-        each_selected(snapshot, key, selection, few.as_deref(), |_| {
+        each_selected(snapshot, Queue { key, name: queue }, selection, few.as_deref(), |_, _| {
             count += 1;
             Ok(())
         })
@@ -361,10 +357,8 @@ pub(crate) async fn group_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, quer
             add_line(&mut groups, query, &rows::tally(&row)?);
         }
     } else {
-        each_selected(snapshot, key, &query.selection, few.as_deref(), |row| {
-            let fields = RowFields::new(row);
-            let line = rows::TallyRow { routes: fields.routes_text(), status: fields.status(), tasks: 1 };
-            add_line(&mut groups, query, &line);
+        each_selected(snapshot, Queue { key, name: queue }, &query.selection, few.as_deref(), |_, task| {
+            add_line(&mut groups, query, &rows::TallyRow { routes: task.routes, status: task.status, tasks: 1 });
             Ok(())
         })
         .await?;

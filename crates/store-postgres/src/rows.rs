@@ -36,7 +36,7 @@ use crate::clock::ClockRow;
 pub(crate) use self::derived::*;
 pub(crate) use self::packed_output::*;
 use self::row_fields::ErrorText;
-pub(crate) use self::row_fields::{RowFields, error_text};
+pub(crate) use self::row_fields::{error_text, is_selected, with_view};
 
 columns! {
     HEAD from 0;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use rusqlite::params;
-use taskqueue_core::filter::TaskFilter;
+use taskqueue_core::filter::Reads;
 use taskqueue_core::ids::QueueName;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::task::{Task, TaskHead};
@@ -26,7 +26,7 @@ use crate::change_tracker::ChangeTracker;
 use crate::published_index::PublishedIndex;
 use crate::queries::{CONTINUE, NextRow, Read, Snapshot, first_row};
 use crate::readers::Lane;
-use crate::rows::{self, RowFields};
+use crate::rows;
 use crate::sparse_reads::{self, each_selected, queue_share};
 use crate::statements as sql;
 use crate::transaction::SqliteTransaction;
@@ -108,7 +108,7 @@ fn visit_matching(
         if over {
             return Ok(NextRow::Break(()));
         }
-        if !bulk.selection.matches(&RowFields::new(row)) {
+        if rows::selected(row, &bulk.queue, &bulk.selection).is_none() {
             return Ok(CONTINUE);
         }
         Ok(each(rows::key(row)?, &rows::task(row, &bulk.queue)?))
@@ -151,7 +151,7 @@ fn find_first(
         // It was deleted and created again a moment ago.
         return Err(StoreError::Busy.into());
     }
-    each_selected(file, &begun, selection, |row, _| {
+    each_selected(file, (&act.queue, &begun), selection, |row, _| {
         collector.add(FoundTask { key: rows::key(row)?, version: 0 });
         Ok(())
     })?;
@@ -165,10 +165,9 @@ fn find_in(
     KeyRange { after, until }: KeyRange,
     mut collector: Collector,
 ) -> Read<Collector> {
-    let reads = act.selection.filter.as_ref().map(TaskFilter::reads).unwrap_or_default();
-    let statement = sql::SCAN_TASKS_BETWEEN.choose(reads.definition || reads.outcome);
+    let statement = sql::SCAN_TASKS_BETWEEN.choose(act.selection.reads() != Reads::default());
     file.each_row(statement, params![queue.0, after.0, until.0], |row| {
-        if act.selection.matches(&RowFields::new(row)) {
+        if rows::selected(row, &act.queue, &act.selection).is_some() {
             collector.add(FoundTask { key: rows::key(row)?, version: 0 });
         }
         Ok(if collector.is_full() { NextRow::Break(()) } else { CONTINUE })

@@ -27,7 +27,7 @@ pub(crate) use self::packed::{PackedDocuments, Unreadable, pack_output};
 use self::packed_head::FINISHED_RUN_ID;
 pub use self::packed_head::{Extended, PackedHead};
 pub(crate) use self::packed_outcome::PackedOutcome;
-pub(crate) use self::row_fields::{RowFields, view};
+pub(crate) use self::row_fields::{selected, view};
 
 /// The key of a task row.
 pub(crate) fn key(row: &Row<'_>) -> Result<TaskKey> {
