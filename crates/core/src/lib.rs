@@ -52,20 +52,25 @@ pub mod words;
 // The words that everything else is said in.
 pub use access::Scope;
 pub use bulk_action::BulkAction;
-pub use definition::{Definition, Routes};
+pub use definition::{Definition, Identity, Routes};
+pub use delta::Delta;
+pub use dependency::DependencyState;
 pub use filter::{ObservationFilter, TaskFilter};
 pub use ids::{QueueName, Route, RunId, TaskId, WorkerId};
+pub use json::JsonObject;
+pub use lifecycle::Change;
 pub use observation::Observation;
+pub use output::KeptOutput;
 pub use refusal::Refusal;
-pub use scheduling::Scheduling;
+pub use scheduling::{Dependencies, Scheduling};
 pub use selection::{ObservationQuery, OrderField, TaskOrder, TaskQuery, TaskSelection};
-pub use settings::{QueueSettings, Retention, SettingsPatch};
+pub use settings::{QueueSettings, Retention, RunningTasks, SettingsPatch};
 pub use stats::{QueueFigures, RouteSelection};
-pub use status::{Status, Statuses};
-pub use task::Task;
+pub use status::{RunEnd, Status, Statuses};
+pub use task::{Lifecycle, Outcome, Task, TaskHead};
 pub use task_view::TaskView;
 pub use time::Timestamp;
-pub use update::Update;
+pub use update::{Documents, Update};
 
 #[cfg(test)]
 #[path = "../tests/integration/samples.rs"]

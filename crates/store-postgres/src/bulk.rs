@@ -10,25 +10,22 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::join;
-use taskqueue_core::refusal::Refusal;
 use taskqueue_core::sparse::Need;
-use taskqueue_core::task::{Task, TaskHead};
-use taskqueue_core::update::{Documents, Effect, Update};
+use taskqueue_core::update::Effect;
+use taskqueue_core::{Documents, Refusal, Task, TaskHead, Update};
 use taskqueue_store::bulk::{BulkSteps, Limit, Planned, PlannedWrite, Planner, REDECIDED};
 use taskqueue_store::bulk_action::{ChangeRecord, Collector, FindTasks, FoundState, FoundTask, FoundTasks, KeyRange};
-use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
 use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, VisitTask};
-use taskqueue_store::{StoreError, StoreResult};
+use taskqueue_store::{ActOnTasks, BulkUpdate, StoreError, StoreResult, Updated};
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::dialect::{self, order};
 use crate::long_reader::Snapshot;
 use crate::readers::{Read, ReadError, in_snapshot};
 use crate::reads::{condition_among, existing_queue, few_keys, stream};
-use crate::rows;
 use crate::session::{Param, Session};
 use crate::transaction::PostgresTransaction;
-use crate::{PostgresStore, statements as sql};
+use crate::{PostgresStore, rows, statements as sql};
 
 /// Tasks that are looked for at a time.
 const LOOKED_FOR_AT_ONCE: usize = 10_000;

@@ -1,32 +1,24 @@
 //! What a transaction writes: the difference between the loaded rows as its commands left them and what the database holds,
 //! as columns of set statements. Each statement writes all rows of its kind at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use taskqueue_core::definition::Routes;
 use taskqueue_core::delta::Delta;
-use taskqueue_core::ids::{Route, RunId};
-use taskqueue_core::json::JsonObject;
 use taskqueue_core::lifecycle::{ErrorChange, LastRunChange, ProgressChange};
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::task::{Lifecycle, Progress, RunEnd, TaskHead};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::task::Progress;
 use taskqueue_core::update::Documents;
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_core::{JsonObject, Lifecycle, QueueSettings, Route, Routes, RunEnd, RunId, TaskHead, TaskId, Timestamp};
+use taskqueue_store::{QueueKey, TaskKey};
 use tokio_postgres::types::ToSql;
 
-use crate::derived_tables::{DerivedChanges, OutputChanges};
-use crate::rows;
-use crate::session::Sql;
-use crate::statements as sql;
-use crate::transaction_rows::{BulkValues, Entry, TransactionRows};
-
-mod observations;
-mod sets;
-
-use self::observations::ObservationChanges;
 use self::sets::Parts;
 pub(crate) use self::sets::{RowSet, Write, sets};
+use crate::derived_tables::{DerivedChanges, OutputChanges};
+use crate::session::Sql;
+use crate::transaction_rows::{BulkValues, ChangedObservation, Entry, TransactionRows};
+use crate::{rows, statements as sql};
+
+mod sets;
 
 sets! {
     Queues of Queue<'a> { key: i64, name: &'a str, }
@@ -376,5 +368,87 @@ impl<'a> Changes<'a> {
     /// How many entries of the pending order and of the delayed tasks these writes leave behind as dead.
     pub(crate) fn dead_entries(&self) -> usize {
         self.derived.dead_entries()
+    }
+}
+
+// The writes of observations.
+
+sets! {
+    Reports of ReportRow<'a> {
+        queue: i64,
+        id: &'a str,
+        route: &'a str,
+        status: &'a str,
+        task_id: Option<&'a str>,
+        last_seen_at: i64,
+        expires_at: i64,
+        metadata: &'a str,
+        telemetry: Option<&'a str>,
+        telemetry_updated_at: Option<i64>,
+    }
+
+    Measurements of MeasurementRow<'a> { queue: i64, id: &'a str, telemetry: &'a str, updated_at: i64, }
+
+    Workers of Worker<'a> { queue: i64, id: &'a str, }
+}
+
+#[derive(Default)]
+struct ObservationChanges<'a> {
+    /// Only where several statements follow: a single one locks in the order of the keys by itself.
+    locks: Workers<'a>,
+    withdrawals: Workers<'a>,
+    reports: Reports<'a>,
+    measurements: Measurements<'a>,
+}
+
+impl<'a> ObservationChanges<'a> {
+    fn of(rows: &'a TransactionRows) -> Self {
+        let mut changes = Self::default();
+        for (queue, id) in &rows.withdrawn_observations {
+            changes.withdrawals.push(Worker { queue: queue.0, id: id.as_str() });
+        }
+        for ((queue, id), ChangedObservation { observation, reported }) in &rows.changed_observations {
+            let (report, telemetry) = (&observation.report, observation.telemetry.as_ref());
+            if !reported {
+                let Some(telemetry) = telemetry else { continue };
+                changes.measurements.push(MeasurementRow {
+                    queue: queue.0,
+                    id: id.as_str(),
+                    telemetry: telemetry.value.as_str(),
+                    updated_at: telemetry.updated_at.as_micros(),
+                });
+                continue;
+            }
+            changes.reports.push(ReportRow {
+                queue: queue.0,
+                id: id.as_str(),
+                route: report.route.as_str(),
+                status: report.status.as_str(),
+                task_id: report.task_id.as_ref().map(TaskId::as_str),
+                last_seen_at: observation.last_seen_at.as_micros(),
+                expires_at: observation.expires_at.as_micros(),
+                metadata: report.metadata.as_str(),
+                telemetry: telemetry.map(|telemetry| telemetry.value.as_str()),
+                telemetry_updated_at: telemetry.map(|telemetry| telemetry.updated_at.as_micros()),
+            });
+        }
+        let kinds = [changes.withdrawals.count(), changes.reports.count(), changes.measurements.count()];
+        if kinds.into_iter().filter(|rows| *rows > 0).count() > 1 {
+            let changed = rows.changed_observations.keys().chain(&rows.withdrawn_observations);
+            for (queue, id) in changed.collect::<BTreeSet<_>>() {
+                changes.locks.push(Worker { queue: queue.0, id: id.as_str() });
+            }
+        }
+        changes
+    }
+
+    /// Withdrawals first: a worker may be withdrawn and reported again, and then nothing of what was before is kept.
+    fn writes(&self) -> [Option<Write<'_>>; 4] {
+        [
+            self.locks.write(&sql::LOCK_OBSERVATIONS),
+            self.withdrawals.write(&sql::DELETE_OBSERVATIONS),
+            self.reports.write(&sql::SAVE_OBSERVATIONS),
+            self.measurements.write(&sql::SAVE_TELEMETRY),
+        ]
     }
 }

@@ -5,13 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
 
 use futures_util::TryStreamExt;
-use taskqueue_core::ids::{QueueName, RunId};
 use taskqueue_core::output::Part;
 use taskqueue_core::soundness::{self, Broken, Rule};
-use taskqueue_core::task::Task;
+use taskqueue_core::{QueueName, RunId, Task};
 use taskqueue_store::check::{CheckError, Findings, Progress, Report, Step, Watch};
-use taskqueue_store::transaction::{QueueKey, TaskKey};
 use taskqueue_store::transfer::CHUNK_BYTES;
+use taskqueue_store::{QueueKey, TaskKey};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};

@@ -3,11 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-use taskqueue_core::dependency::DependencyState;
-use taskqueue_core::ids::TaskId;
-use taskqueue_core::scheduling::Dependencies;
-use taskqueue_core::task::{Status, TaskHead};
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_core::{Dependencies, DependencyState, Status, TaskHead, TaskId};
+use taskqueue_store::{QueueKey, TaskKey};
 
 use crate::rows::{DependencyRow, UnsettledRow};
 use crate::transaction_rows::{Found, TransactionRows};

@@ -5,14 +5,9 @@
 //! transactions that wait for each other cannot wait in a circle. Output follows after the run ids: it has more than these two statements.
 
 use taskqueue_core::delta::{Delta, Difference, PendingEntry, PendingPlace};
-use taskqueue_core::dependency::DependencyState;
-use taskqueue_core::ids::Route;
-use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::soundness::Rule;
-use taskqueue_core::status::Statuses;
-use taskqueue_core::task::{Status, TaskHead};
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_core::{DependencyState, QueueSettings, Route, Status, Statuses, TaskHead, Timestamp};
+use taskqueue_store::{QueueKey, TaskKey};
 
 use crate::changes::{RowSet, Write, sets};
 use crate::dependency_rows::DependencyRows;

@@ -9,9 +9,7 @@ use taskqueue_core::filter::{
     Document, DocumentPredicate, Expression, Flag, LastErrorPredicate, LastRunPredicate, Literal, Membership, Order,
     TaskPredicate, Test,
 };
-use taskqueue_core::ids::Route;
-use taskqueue_core::json;
-use taskqueue_core::selection::TaskSelection;
+use taskqueue_core::{Route, TaskSelection, json};
 
 use self::operand::{Bound, Listed, Operand};
 

@@ -8,9 +8,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use parking_lot::Mutex;
-use taskqueue_core::settings::Retention;
-use taskqueue_core::task::{Status, TaskHead};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Retention, Status, TaskHead, Timestamp};
 use taskqueue_store::transaction::{Loaded, Outdated, QueueKey, TaskKey, Transaction};
 use tokio_postgres::Error;
 

@@ -6,19 +6,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::try_join4;
-use taskqueue_core::definition::Routes;
 use taskqueue_core::explain::{Explanation, Facts, RouteFacts, explain as explain_facts};
-use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::limits::EXPLAINED_AHEAD;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::status::Status;
-use taskqueue_core::task::TaskHead;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{QueueName, Refusal, Route, Routes, Status, TaskHead, TaskId, Timestamp};
 use taskqueue_store::related::{Related, RelatedTask, RelatedTasks};
 use tokio_postgres::types::ToSql;
 
-use crate::readers::Read;
-use crate::readers::in_snapshot;
+use crate::readers::{Read, in_snapshot};
 use crate::reads::{existing_queue, no_queue, refused};
 use crate::session::Session;
 use crate::{rows, statements as sql};

@@ -3,18 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use taskqueue_core::ids::{QueueName, Route, TaskId};
-use taskqueue_core::task::Task;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
-use taskqueue_store::transaction::{Loaded, Queue, QueueKey, TaskKey};
+use taskqueue_core::{QueueName, Route, Task, TaskId, Timestamp};
+use taskqueue_store::{Loaded, Queue, QueueKey, StoreError, TaskKey};
 use tokio_postgres::Row;
 
-use crate::rows;
 use crate::session::Params;
-use crate::statements as sql;
 use crate::transaction::PostgresTransaction;
 use crate::transaction_rows::Found;
+use crate::{rows, statements as sql};
 
 /// Tasks of claims that are loaded at once, at most.
 const TASKS_AT_ONCE: usize = 256;

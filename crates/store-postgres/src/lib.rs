@@ -18,7 +18,6 @@ mod migrate;
 mod notify;
 mod open;
 mod output;
-mod poll;
 mod prefetch;
 mod purge;
 mod readers;
@@ -55,23 +54,21 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use taskqueue_core::explain::Explanation;
-use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, SeriesSelection};
+use taskqueue_core::{QueueName, QueueSettings, RouteSelection, TaskId};
 use taskqueue_store::bulk::BulkUpdates;
 use taskqueue_store::bulk_action::BulkActions;
-use taskqueue_store::clock::Clock;
 use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
 use taskqueue_store::related::{Related, RelatedTasks};
-use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
-use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::writer_threads::close_on_thread;
-use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts, StoreResult};
+use taskqueue_store::writers::close_on_thread;
+use taskqueue_store::{
+    ActOnTasks, Acted, BulkUpdate, Clock, InstallationSecret, Output, QueueKey, Store, StoreError, StoreParts,
+    StoreResult, Updated, WriteRequest,
+};
 use tokio::task::JoinSet;
 use tokio_postgres::Error;
 
@@ -183,7 +180,7 @@ impl PostgresStore {
         let writers = Arc::new(writers.map_err(|error| failed(&error))?);
         let readers = Arc::new(Readers::new(connector.clone(), concurrency));
         let mut background_tasks = JoinSet::new();
-        background_tasks.spawn(poll::run(Arc::clone(&wakeups), Arc::clone(&readers), clock.clone()));
+        background_tasks.spawn(wakeups::poll(Arc::clone(&wakeups), Arc::clone(&readers), clock.clone()));
         let waiters = Arc::clone(&wakeups.waiters);
         background_tasks.spawn(notify::run(wakeups, Arc::clone(&connector)));
         background_tasks.spawn(purge::run_vacuum(dead, connector));

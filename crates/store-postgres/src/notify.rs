@@ -1,7 +1,7 @@
 //! The connection that notifies other servers of claimable tasks and ended runs, and receives their notifications (`LISTEN`, `NOTIFY`).
 //! It is separate from the writers because a notification locks the whole database while it commits; at most one is sent
 //! every few milliseconds. Where notifications do not work (a pooler in transaction mode, an engine without them), waiting
-//! claims are served by `poll.rs` only, which is slower.
+//! claims are served by `wakeups::poll` only, which is slower.
 //!
 //! The text of a notification between servers: the id of the sender, then lines. `waits`: claims wait at the sender.
 //! `watches`: heartbeats are held there. `look`: poll all routes and runs. `- queue`: the queue was deleted. `! run run`:
@@ -14,9 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join;
-use taskqueue_core::definition::Routes;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
-use taskqueue_core::task::RunEnd;
+use taskqueue_core::{QueueName, Route, Routes, RunEnd, RunId, TaskId};
 use taskqueue_store::claimable::Claimable;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{Instant, sleep, sleep_until, timeout};

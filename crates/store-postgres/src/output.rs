@@ -7,13 +7,11 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::join;
-use taskqueue_core::ids::{QueueName, RunId, TaskId};
-use taskqueue_core::output::{KeptOutput, OutputChange, Part};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_store::command::Output;
-use taskqueue_store::output::read_output;
-use taskqueue_store::transaction::{Loaded, TaskKey};
+use taskqueue_core::output::{OutputChange, Part};
+use taskqueue_core::{KeptOutput, QueueName, Refusal, RunId, TaskId};
+use taskqueue_store::reading::read_output;
 use taskqueue_store::transfer::TransferredOutput;
+use taskqueue_store::{Loaded, Output, TaskKey};
 
 use crate::readers::{BEGIN, END, Read, ReadError};
 use crate::reads::{no_queue, refused};

@@ -9,29 +9,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use taskqueue_core::grouping::{GroupPage, Groups, TaskGroupQuery};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{FirstRows, OrderField, TaskPosition, TaskQuery, TaskSelection};
+use taskqueue_core::selection::{FirstRows, TaskPosition};
 use taskqueue_core::sparse::{Need, StatusCounts, is_sparse_by_keys};
-use taskqueue_core::status::{Status, Statuses};
-use taskqueue_core::task::Task;
-use taskqueue_core::task_view::TaskView;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{
+    OrderField, QueueName, Refusal, Status, Statuses, Task, TaskId, TaskQuery, TaskSelection, TaskView, Timestamp,
+};
 use taskqueue_store::page::{NewRows, TaskPage, group_position, task_position};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
-use taskqueue_store::transaction::{Queue, QueueKey};
-use taskqueue_store::{StoreError, StoreResult};
+use taskqueue_store::{Queue, QueueKey, StoreError, StoreResult};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, RowStream};
 
 use crate::dialect::operand::Bound;
-use crate::dialect::order;
-use crate::dialect::{self, Condition};
+use crate::dialect::{self, Condition, order};
 use crate::long_reader::Snapshot;
 use crate::readers::{Lane, Read, ReadError, Readers, in_snapshot};
-use crate::rows;
 use crate::session::{Param, Session, Sql};
-use crate::{open, statements as sql};
+use crate::{open, rows, statements as sql};
 
 /// The largest number of rows that a list reads at a time if it has to evaluate each.
 const CHUNK_ROWS: usize = 4_000;

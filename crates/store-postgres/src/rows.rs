@@ -3,40 +3,29 @@
 //! for itself are read by name, most of them where it is asked.
 
 mod derived;
-mod packed_output;
 mod row_fields;
 
 use std::fmt::Display;
 use std::sync::Arc;
 
 use taskqueue_core::activity::Activity;
-use taskqueue_core::definition::{Definition, Identity, Routes};
-use taskqueue_core::dependency::DependencyState;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
-use taskqueue_core::scheduling::Scheduling;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::task::{
-    ActiveRun, FinishedRun, LastError, LastRun, Lifecycle, Outcome, Progress, RunEnd, Status, Task, TaskHead,
+use taskqueue_core::observation::{Report, Telemetry, WorkerStatus};
+use taskqueue_core::task::{ActiveRun, FinishedRun, LastError, LastRun, Progress};
+use taskqueue_core::{
+    Definition, DependencyState, Documents, Identity, JsonObject, Lifecycle, Observation, Outcome, QueueName,
+    QueueSettings, Route, Routes, RunEnd, RunId, Scheduling, Status, Task, TaskHead, TaskId, Timestamp, WorkerId,
 };
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Documents;
-use taskqueue_store::StoreError;
 use taskqueue_store::activity::ProcessId;
-use taskqueue_store::columns;
 use taskqueue_store::related::RelatedTask;
-use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
+use taskqueue_store::{QueueKey, RunUse, StoreError, TaskKey, columns};
 use tokio_postgres::Row;
 use tokio_postgres::row::RowIndex;
 use tokio_postgres::types::FromSql;
 
-use crate::clock::ClockRow;
-
 pub(crate) use self::derived::*;
-pub(crate) use self::packed_output::*;
 use self::row_fields::ErrorText;
 pub(crate) use self::row_fields::{error_text, is_selected, with_view};
+use crate::clock::ClockRow;
 
 columns! {
     HEAD from 0;

@@ -10,11 +10,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use taskqueue_core::ids::{QueueName, Route};
-use taskqueue_core::settings::{QueueSettings, RunningTasks};
-use taskqueue_core::task::{Lifecycle, TaskHead};
-use taskqueue_store::StoreError;
-use taskqueue_store::transaction::{Loaded, QueueKey, Transaction};
+use taskqueue_core::{Lifecycle, QueueName, QueueSettings, Route, RunningTasks, TaskHead};
+use taskqueue_store::{Loaded, QueueKey, StoreError, Transaction};
 use tokio_postgres::{Error, Row};
 
 use crate::prefetch::add_picks;

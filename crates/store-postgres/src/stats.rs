@@ -15,16 +15,12 @@ use futures_util::TryStreamExt;
 use futures_util::future::{try_join3, try_join4};
 use parking_lot::Mutex;
 use taskqueue_core::activity::{Activity, Unit};
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::pending_parts::CountedParts;
-use taskqueue_core::stats::{
-    ActivitySeries, KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteSelection, SeriesSelection, waiting_since,
-};
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreError;
+use taskqueue_core::stats::{ActivitySeries, KnownSpans, PendingDetail, QueueStats, SeriesSelection, waiting_since};
+use taskqueue_core::{QueueFigures, QueueName, RouteSelection, Timestamp};
 use taskqueue_store::activity::{ActivityLog, ActivityRow, ProcessId};
 use taskqueue_store::figures::{ROUTES_AT_ONCE, StoreFigures};
-use taskqueue_store::transaction::{Loaded, QueueKey};
+use taskqueue_store::{Loaded, QueueKey, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 

@@ -11,17 +11,11 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join;
-use taskqueue_core::definition::Identity;
-use taskqueue_core::delta::Delta;
-use taskqueue_core::dependency::DependencyState;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::lifecycle::Change;
-use taskqueue_core::observation::Observation;
-use taskqueue_core::output::{KeptOutput, OutputChange};
-use taskqueue_core::scheduling::Dependencies;
-use taskqueue_core::settings::{QueueSettings, RunningTasks};
-use taskqueue_core::task::{Status, Task, TaskHead};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::output::OutputChange;
+use taskqueue_core::{
+    Change, Delta, Dependencies, DependencyState, Identity, KeptOutput, Observation, QueueName, QueueSettings, Route,
+    RunId, RunningTasks, Status, Task, TaskHead, TaskId, Timestamp, WorkerId,
+};
 use taskqueue_store::StoreError;
 use taskqueue_store::activity::{ActivityRow, ProcessId};
 use taskqueue_store::transaction::{
@@ -35,10 +29,9 @@ use crate::clock::Clock;
 use crate::ended::NextSearch;
 use crate::failure::{Cause, log_unless_conflict};
 use crate::purge::DeadEntries;
-use crate::rows;
 use crate::session::{Params, Session, Sql};
-use crate::statements as sql;
 use crate::transaction_rows::{Body, Entry, Found, TransactionRows};
+use crate::{rows, statements as sql};
 
 /// Numbers in one value of the sequence, see the migration.
 pub(crate) const BLOCK: i64 = 1_024;

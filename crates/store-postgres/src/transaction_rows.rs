@@ -5,20 +5,14 @@ use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use taskqueue_core::definition::{Definition, Identity};
 use taskqueue_core::delta::Difference;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::lease;
-use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange, ProgressChange};
-use taskqueue_core::observation::Observation;
-use taskqueue_core::scheduling::Scheduling;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::task::{Lifecycle, Outcome, Status, Task, TaskHead};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::{Documents, Effect, Update};
-use taskqueue_store::transaction::{QueueKey, RunUse, TaskKey};
-use taskqueue_store::{StoreError, StoreResult};
+use taskqueue_core::lifecycle::{ErrorChange, LastRunChange, ProgressChange};
+use taskqueue_core::update::Effect;
+use taskqueue_core::{
+    Change, Definition, Documents, Identity, JsonObject, Lifecycle, Observation, Outcome, QueueName, QueueSettings,
+    Route, RunId, Scheduling, Status, Task, TaskHead, TaskId, Timestamp, Update, WorkerId, lease,
+};
+use taskqueue_store::{QueueKey, RunUse, StoreError, StoreResult, TaskKey};
 use tokio_postgres::Row;
 
 use crate::dependency_rows::DependencyRows;

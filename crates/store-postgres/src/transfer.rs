@@ -8,19 +8,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::lease::is_longer_than_outage;
 use taskqueue_core::limits::OUTAGE_SECONDS;
-use taskqueue_core::observation::Observation;
-use taskqueue_core::scheduling::Dependencies;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::transaction::{Queue, QueueKey, TaskKey};
+use taskqueue_core::{Dependencies, Observation, QueueName, QueueSettings, TaskId, Timestamp};
 use taskqueue_store::transfer::{
     CHUNK_BYTES, CHUNK_RUNS, Chunk, DeletedRun, Source, Target, Totals, TransferError, TransferredOutput,
     TransferredTask,
 };
-use taskqueue_store::{StoreError, StoreResult};
+use taskqueue_store::{Queue, QueueKey, StoreError, StoreResult, TaskKey};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
 

@@ -11,18 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use taskqueue_core::lease;
-use taskqueue_store::StoreError;
 use taskqueue_store::activity::ActivityLog;
-use taskqueue_store::after_commit::AfterCommit;
 use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
+use taskqueue_store::claimable::AfterCommit;
 use taskqueue_store::execute::{OutageCredit, credit_after_outage};
 use taskqueue_store::submission::BEGIN_LIMIT;
-use taskqueue_store::transaction::Transaction;
-use taskqueue_store::write_backlog::WriteBacklog;
-use taskqueue_store::write_queue::QueuedWrite;
-use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::writer_figures::WriterFigures;
-use taskqueue_store::writer_health::WriterHealth;
+use taskqueue_store::write_queue::{QueuedWrite, WriteBacklog};
+use taskqueue_store::writers::{WriterFigures, WriterHealth};
+use taskqueue_store::{StoreError, Transaction, WriteRequest};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 

@@ -3,8 +3,7 @@
 
 use taskqueue_store::clock::SystemClock;
 use taskqueue_store::conformance::prelude::*;
-use taskqueue_store::write_backlog::MAX_LIGHT;
-use taskqueue_store::write_queue::WriteQueue;
+use taskqueue_store::write_queue::{MAX_LIGHT, WriteQueue};
 use taskqueue_test_postgres::{Cluster, Database};
 
 use super::*;

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
 use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::writer_figures::WriterFigures;
-use taskqueue_store::writer_health::WriterHealth;
-use taskqueue_store::writer_threads::WriterThreads;
+use taskqueue_store::writers::{WriterFigures, WriterHealth, WriterThreads};
 use tokio::sync::Mutex;
 
 use crate::bulk::SnapshotId;

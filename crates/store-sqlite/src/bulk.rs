@@ -1,35 +1,31 @@
 //! The two steps of a bulk update on the file: a reader makes the plan in a snapshot of its own; meanwhile the writer, which
-//! alone changes anything, records which tasks of the queue it changes (`change_tracker.rs`). The steps themselves are in
+//! alone changes anything, records which tasks of the queue it changes. The steps themselves are in
 //! `store::bulk`.
 //!
 //! A bulk action finds its tasks by reads: the first one goes the cheapest way (`sparse_reads.rs`) and counts all; a later one goes
 //! on in the order of the keys. The steps of the action are in `store::bulk_action`.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use rusqlite::params;
 use taskqueue_core::filter::Reads;
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::sparse::Need;
-use taskqueue_core::task::{Task, TaskHead};
-use taskqueue_core::update::{Documents, Effect, Update};
-use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, SharedPlan};
+use taskqueue_core::update::Effect;
+use taskqueue_core::{Documents, QueueName, Task, TaskHead, Update};
+use taskqueue_store::bulk::{BulkSteps, Limit, Plan, Planned, PlannedWrite, Planner, REDECIDED, SharedPlan};
 use taskqueue_store::bulk_action::{ChangeRecord, Collector, FindTasks, FoundState, FoundTask, FoundTasks, KeyRange};
-use taskqueue_store::command::{ActOnTasks, BulkUpdate, Updated};
 use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, Transaction, VisitTask};
-use taskqueue_store::{StoreError, StoreResult};
+use taskqueue_store::{ActOnTasks, BulkUpdate, StoreError, StoreResult, Updated};
 
-use crate::SqliteStore;
-use crate::change_tracker::ChangeTracker;
 use crate::published_index::PublishedIndex;
 use crate::queries::{CONTINUE, NextRow, Read, Snapshot, first_row};
 use crate::readers::Lane;
-use crate::rows;
 use crate::sparse_reads::{self, each_selected, queue_share};
-use crate::statements as sql;
 use crate::transaction::SqliteTransaction;
+use crate::{SqliteStore, rows, statements as sql};
 
 /// The steps of bulk updates of a store.
 pub(crate) struct UpdateSteps<'a>(pub(crate) &'a SqliteStore);
@@ -250,5 +246,162 @@ impl BatchTransaction for SqliteTransaction<'_> {
             ..Update::default()
         };
         self.save_updated(queue, key, heads, &changed)
+    }
+}
+
+// Which tasks the writer changes while a read looks at a snapshot: what a plan or a list of found tasks does not know of.
+
+/// Tasks that a tracker records at most; with more of them a new plan is made. About 3 MiB.
+const RECORDED: usize = 65_536;
+
+/// The tasks that a transaction has created, changed or deleted; `None` if there are too many.
+pub(crate) struct ChangedTasks(Option<Vec<(QueueKey, TaskKey)>>);
+
+impl Default for ChangedTasks {
+    fn default() -> Self {
+        Self(Some(Vec::new()))
+    }
+}
+
+impl ChangedTasks {
+    pub(crate) fn add(&mut self, queue: QueueKey, key: TaskKey) {
+        match &mut self.0 {
+            Some(keys) if keys.len() < RECORDED => keys.push((queue, key)),
+            _ => self.0 = None,
+        }
+    }
+
+    /// Returns those of the keys that may be among them.
+    pub(crate) fn among(&self, keys: &HashSet<TaskKey>) -> HashSet<TaskKey> {
+        match &self.0 {
+            None => keys.clone(),
+            Some(changed) => changed.iter().map(|(_, key)| *key).filter(|key| keys.contains(key)).collect(),
+        }
+    }
+}
+
+/// Records what changes in one queue, from before a snapshot on.
+#[derive(Debug)]
+pub(crate) struct ChangeTracker {
+    queue: QueueKey,
+    /// `None` if there were too many.
+    recorded: Mutex<Option<BTreeSet<TaskKey>>>,
+}
+
+impl ChangeTracker {
+    fn record(&self, changed: &ChangedTasks) {
+        let mut recorded = self.recorded.lock();
+        let all = recorded.take().zip(changed.0.as_ref()).map(|(mut keys, changed)| {
+            keys.extend(changed.iter().filter(|(queue, _)| *queue == self.queue).map(|(_, key)| key));
+            keys
+        });
+        *recorded = all.filter(|keys| keys.len() <= RECORDED);
+    }
+
+    /// Returns what was recorded since this was last called; nothing if that is too much.
+    pub(crate) fn take(&self) -> Option<Vec<TaskKey>> {
+        self.recorded.lock().as_mut().map(|keys| std::mem::take(keys).into_iter().collect())
+    }
+
+    /// Returns whether so little was recorded that the write can decide it again.
+    pub(crate) fn is_few(&self) -> bool {
+        self.recorded.lock().as_ref().is_some_and(|keys| keys.len() <= REDECIDED)
+    }
+}
+
+/// For bulk actions, whose tasks are done one portion after the other.
+impl ChangeRecord for ChangeTracker {
+    fn may_have_changed(&self, key: TaskKey) -> bool {
+        self.recorded.lock().as_ref().is_none_or(|keys| keys.contains(&key))
+    }
+
+    fn forget(&self, tasks: &[FoundTask]) {
+        if let Some(keys) = &mut *self.recorded.lock() {
+            for task in tasks {
+                keys.remove(&task.key);
+            }
+        }
+    }
+}
+
+/// The trackers of the plans that are being made or written, and of the bulk actions under way.
+#[derive(Default)]
+pub(crate) struct ChangeTrackers(Mutex<Vec<Weak<ChangeTracker>>>);
+
+impl ChangeTrackers {
+    /// Tracks a queue from now on, until the tracker is dropped. A snapshot that is taken later sees everything that is not
+    /// recorded: the writer records what it changed right after the commit.
+    pub(crate) fn add(&self, queue: QueueKey) -> Arc<ChangeTracker> {
+        let tracker = Arc::new(ChangeTracker { queue, recorded: Mutex::new(Some(BTreeSet::new())) });
+        self.0.lock().push(Arc::downgrade(&tracker));
+        tracker
+    }
+
+    /// A transaction was committed that changed these.
+    pub(crate) fn record(&self, changed: &ChangedTasks) {
+        let mut trackers = self.0.lock();
+        trackers.retain(|tracker| tracker.upgrade().inspect(|tracker| tracker.record(changed)).is_some());
+    }
+
+    /// It is not known what was changed.
+    pub(crate) fn invalidate(&self) {
+        self.record(&ChangedTasks(None));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(keys: impl IntoIterator<Item = (i64, i64)>) -> ChangedTasks {
+        let mut changed = ChangedTasks::default();
+        keys.into_iter().for_each(|(queue, key)| changed.add(QueueKey(queue), TaskKey(key)));
+        changed
+    }
+
+    #[test]
+    fn a_tracker_records_what_changes_in_its_queue_once() {
+        let trackers = ChangeTrackers::default();
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed([(1, 5), (2, 6), (1, 4), (1, 5)]));
+        assert!(tracker.is_few());
+        assert_eq!(tracker.take(), Some(vec![TaskKey(4), TaskKey(5)]));
+        assert_eq!(tracker.take(), Some(vec![]));
+        trackers.record(&changed([(1, 5)]));
+        assert_eq!(tracker.take(), Some(vec![TaskKey(5)]));
+    }
+
+    #[test]
+    fn a_write_decides_few_tasks_again_and_not_more() {
+        let trackers = ChangeTrackers::default();
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed((0..REDECIDED as i64).map(|key| (1, key))));
+        assert!(tracker.is_few());
+        trackers.record(&changed([(1, -1)]));
+        assert!(!tracker.is_few());
+        assert_eq!(tracker.take().unwrap().len(), REDECIDED + 1);
+    }
+
+    #[test]
+    fn more_than_is_recorded_makes_a_new_plan_necessary() {
+        let trackers = ChangeTrackers::default();
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed((0..=RECORDED as i64).map(|key| (2, key))));
+        assert_eq!((tracker.take(), tracker.is_few()), (None, false), "of any queue: it is not known which");
+        let tracker = trackers.add(QueueKey(1));
+        trackers.record(&changed((0..RECORDED as i64).map(|key| (1, key))));
+        trackers.record(&changed([(1, -1)]));
+        assert_eq!(tracker.take(), None);
+        let tracker = trackers.add(QueueKey(1));
+        trackers.invalidate();
+        assert_eq!(tracker.take(), None);
+    }
+
+    #[test]
+    fn a_tracker_that_is_dropped_costs_nothing_any_more() {
+        let trackers = ChangeTrackers::default();
+        drop(trackers.add(QueueKey(1)));
+        trackers.record(&ChangedTasks::default());
+        assert_eq!(trackers.0.lock().len(), 0);
     }
 }

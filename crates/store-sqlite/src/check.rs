@@ -9,14 +9,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use rusqlite::{Connection, ErrorCode, Result, Row, params};
-use taskqueue_core::dependency::{DependencyState, unmet};
-use taskqueue_core::ids::{QueueName, RunId};
+use taskqueue_core::dependency::unmet;
 use taskqueue_core::output::Part;
-use taskqueue_core::settings::QueueSettings;
 use taskqueue_core::soundness::{self, Broken, Rule};
-use taskqueue_core::task::Task;
+use taskqueue_core::{DependencyState, QueueName, QueueSettings, RunId, Task};
 use taskqueue_store::check::{CheckError, Findings, PROBLEMS_KEPT, Progress, Report, Step, Watch};
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_store::{QueueKey, TaskKey};
 
 use crate::open::OpenError;
 use crate::outside_reader::{self, OutsideReader};

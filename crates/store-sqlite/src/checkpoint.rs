@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, ErrorCode, ffi};
-use taskqueue_store::writer_figures::WriterFigures;
+use taskqueue_store::writers::WriterFigures;
 
 use crate::ownership::Ownership;
 

@@ -13,24 +13,19 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
-use taskqueue_core::definition::Routes;
 use taskqueue_core::delta::{Delta, PendingEntry, PendingPlace};
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
-use taskqueue_core::lease;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::status::Statuses;
-use taskqueue_core::task::{Status, TaskHead};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{
+    QueueName, QueueSettings, Route, Routes, RunId, Status, Statuses, TaskHead, TaskId, Timestamp, lease,
+};
 use taskqueue_store::command::ClaimTarget;
 use taskqueue_store::transaction::{Queue, QueueKey, RunUse, TaskKey};
-
-use crate::history::History;
-use crate::pending_order::{self, PendingOrder, Rank};
-use crate::waiting_tasks::WaitingTasks;
 
 use self::awaited::Awaited;
 use self::queue_settings::SettingsIndex;
 use self::room::{MemoryUse, Room};
+use crate::history::History;
+use crate::pending_order::{self, PendingOrder, Rank};
+use crate::waiting_tasks::WaitingTasks;
 
 /// The tasks that claims can take or may take later, and the running ones.
 #[derive(Default)]

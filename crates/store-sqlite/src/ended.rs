@@ -3,10 +3,7 @@
 //! time, to note those that had ended before. What may be deleted is decided in `core`.
 
 use rusqlite::{Row, params};
-use taskqueue_core::settings::Retention;
-use taskqueue_core::status::Statuses;
-use taskqueue_core::task::{Status, TaskHead};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Retention, Status, Statuses, TaskHead, Timestamp};
 use taskqueue_store::transaction::{Loaded, Outdated, QueueKey, TaskKey, Transaction};
 
 use crate::claim_index::queue_settings::DueKind;

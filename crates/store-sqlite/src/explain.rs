@@ -10,22 +10,17 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{OptionalExtension, Row, params};
 use taskqueue_core::explain::{Explanation, Facts, RouteFacts, explain};
-use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::limits::{EXPLAINED_AHEAD, EXPLAINED_DEPENDENCIES};
-use taskqueue_core::settings::{QueueSettings, RunningTasks};
-use taskqueue_core::task::{Status, TaskHead};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{QueueName, QueueSettings, Route, RunningTasks, Status, TaskHead, TaskId, Timestamp};
 use taskqueue_store::related::{Related, RelatedTasks};
-use taskqueue_store::transaction::QueueKey;
-use taskqueue_store::{StoreError, StoreResult};
+use taskqueue_store::{QueueKey, StoreError, StoreResult};
 
 use crate::claim_index::ClaimIndex;
 use crate::pending_order::{Rank, rank_of};
 use crate::published_index::{LOOK_TIMEOUT, PublishedIndex};
 use crate::queries::{Read, Snapshot, first_row};
 use crate::readers::{Lane, Readers};
-use crate::rows;
-use crate::statements as sql;
+use crate::{rows, statements as sql};
 
 /// The time for which the writer may be busy, and for which it is tried to see one moment of both.
 const TIME_LIMIT: Duration = Duration::from_secs(5);

@@ -1,19 +1,18 @@
 //! What the claim index writes to the file from time to time, so that neither memory nor a start grows with the number of
-//! finished tasks: which tasks may be living (`living_tasks.rs`), the used run ids (`used_runs.rs`), and how far that goes.
+//! finished tasks: which tasks may be living (below), the used run ids (`used_runs.rs`), and how far that goes.
 //! The hot path only adds to lists in memory. The reasons: docs/decisions/0002.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 
 use rusqlite::{Connection, Result, params};
 use taskqueue_core::delta::{Delta, TallyLine};
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::transaction::TaskKey;
+use taskqueue_core::{Status, Timestamp};
+use taskqueue_store::TaskKey;
 
-use crate::queries::{CONTINUE, each_row, execute, is_unreadable};
+use crate::queries::{CONTINUE, each_row, execute, first_row, is_unreadable};
 use crate::used_runs::segment::{Entry, IdUse, IndexRequests, entry};
 use crate::used_runs::{self, UsedRuns};
-use crate::{living_tasks, rows, statements as sql};
+use crate::{rows, statements as sql};
 
 /// Changes in memory after which a store that is closed writes them: with fewer the next start reads them as quickly.
 const CLOSING_CHANGES: usize = 1_024;
@@ -197,7 +196,7 @@ impl History {
         if self.is_due() {
             self.flush(connection, now)?;
         } else if !self.revived.is_empty() {
-            living_tasks::save(connection, std::mem::take(&mut self.revived))?;
+            save_living(connection, std::mem::take(&mut self.revived))?;
         }
         self.runs.work(connection)
     }
@@ -205,7 +204,7 @@ impl History {
     /// Writes everything that is only in memory. All of it is what this transaction commits, or an earlier one did.
     pub(crate) fn flush(&mut self, connection: &Connection, now: Timestamp) -> Result<()> {
         self.revived.clear();
-        living_tasks::save(connection, std::mem::take(&mut self.changes))?;
+        save_living(connection, std::mem::take(&mut self.changes))?;
         self.runs.flush(connection)?;
         self.marks = Marks { last_key: self.last_key, flushed_at: now, latest_at: self.marks.latest_at.max(now) };
         self.marks.save(connection)
@@ -214,7 +213,7 @@ impl History {
 
 /// Removes everything, so that the next start reads all tasks.
 pub(crate) fn clear(connection: &Connection) -> Result<()> {
-    living_tasks::clear(connection)?;
+    execute(connection, &sql::CLEAR_LIVING_TASKS, [])?;
     used_runs::clear(connection)?;
     execute(connection, &sql::CLEAR_MARKS, []).map(drop)
 }
@@ -258,7 +257,7 @@ fn write_part(connection: &Connection) -> Result<bool> {
         flushed_at: marks.flushed_at,
         latest_at: part.latest_at,
     };
-    living_tasks::save(&transaction, part.living)?;
+    save_living(&transaction, part.living)?;
     UsedRuns::behind_all(&transaction)?.add_segment(&transaction, &part.runs)?;
     marks.save(&transaction)?;
     transaction.commit()?;
@@ -310,6 +309,109 @@ fn read_past_runs(connection: &Connection, after: i64, most: usize) -> Result<(V
         Ok(CONTINUE)
     })?;
     Ok((runs, until))
+}
+
+// Which tasks may be pending or running, as bits in the file: what a start looks at. ChunkBits of tasks that have ended since are
+// harmless, so the hot path writes nothing here (docs/decisions/0002).
+
+/// Keys of a chunk.
+const CHUNK_KEYS: i64 = 4_096;
+/// With more keys than this in a chunk, all its rows are read in their order: that takes less time than looking for each.
+const DENSE: usize = 512;
+
+/// The bits of a chunk.
+#[derive(Clone)]
+struct ChunkBits([u8; (CHUNK_KEYS / 8) as usize]);
+
+impl ChunkBits {
+    fn of(bytes: &[u8]) -> Self {
+        let mut bits = Self([0; (CHUNK_KEYS / 8) as usize]);
+        bits.0.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        bits
+    }
+
+    /// Returns the bits of a chunk that the file has.
+    fn find(connection: &Connection, chunk: i64) -> Result<Option<Self>> {
+        first_row(connection, &sql::FIND_LIVING_TASKS, [chunk], |row| Ok(Self::of(row.get_ref(0)?.as_blob()?)))
+    }
+
+    fn place(key: TaskKey) -> (usize, u8) {
+        let place = key.0.rem_euclid(CHUNK_KEYS);
+        (usize::try_from(place / 8).unwrap_or(0), 1 << (place % 8))
+    }
+
+    fn is_set(&self, key: TaskKey) -> bool {
+        let (byte, bit) = Self::place(key);
+        self.0[byte] & bit != 0
+    }
+
+    fn set(&mut self, key: TaskKey, is: bool) {
+        let (byte, bit) = Self::place(key);
+        if is {
+            self.0[byte] |= bit;
+        } else {
+            self.0[byte] &= !bit;
+        }
+    }
+
+    fn keys(&self, chunk: i64) -> Vec<TaskKey> {
+        let is_set = |place: &i64| self.0[usize::try_from(place / 8).unwrap_or(0)] & (1 << (place % 8)) != 0;
+        (0..CHUNK_KEYS).filter(is_set).map(|place| TaskKey(chunk * CHUNK_KEYS + place)).collect()
+    }
+}
+
+/// Looks up the bits of tasks in the order of their keys, for a check.
+#[derive(Default)]
+pub(crate) struct LivingReader {
+    chunk: Option<(i64, Option<ChunkBits>)>,
+}
+
+impl LivingReader {
+    /// Returns whether the bit of a task is set.
+    pub(crate) fn contains(&mut self, connection: &Connection, key: TaskKey) -> Result<bool> {
+        let number = key.0.div_euclid(CHUNK_KEYS);
+        if self.chunk.as_ref().is_none_or(|(loaded, _)| *loaded != number) {
+            self.chunk = Some((number, ChunkBits::find(connection, number)?));
+        }
+        Ok(self.chunk.as_ref().and_then(|(_, bits)| bits.as_ref()).is_some_and(|bits| bits.is_set(key)))
+    }
+}
+
+/// Passes the keys of each chunk to `visit`, with the ranges of keys in which their rows are to be read.
+pub(crate) fn visit_living(
+    connection: &Connection,
+    mut visit: impl FnMut(&[TaskKey], Vec<RangeInclusive<i64>>) -> Result<()>,
+) -> Result<()> {
+    each_row(connection, &sql::LOAD_LIVING_TASKS, [], |row| {
+        let keys = ChunkBits::of(row.get_ref("keys")?.as_blob()?).keys(row.get("chunk")?);
+        let ranges = match (keys.first(), keys.last()) {
+            (Some(first), Some(last)) if keys.len() > DENSE => vec![first.0..=last.0],
+            _ => keys.iter().map(|key| key.0..=key.0).collect(),
+        };
+        visit(&keys, ranges)?;
+        Ok(CONTINUE)
+    })
+}
+
+/// Writes which tasks have become pending or running, and which have ended. Of several changes of a task the last one counts.
+fn save_living(connection: &Connection, mut changes: Vec<(TaskKey, bool)>) -> Result<()> {
+    let chunk_of = |(key, _): &(TaskKey, bool)| key.0.div_euclid(CHUNK_KEYS);
+    changes.sort_by_key(chunk_of);
+    for changes in changes.chunk_by(|one, other| chunk_of(one) == chunk_of(other)) {
+        let chunk = chunk_of(&changes[0]);
+        let before = ChunkBits::find(connection, chunk)?.unwrap_or_else(|| ChunkBits::of(&[]));
+        let mut after = before.clone();
+        changes.iter().for_each(|(key, is)| after.set(*key, *is));
+        if after.0 == before.0 {
+            continue;
+        }
+        if after.0.iter().all(|byte| *byte == 0) {
+            execute(connection, &sql::DELETE_LIVING_TASKS, [chunk])?;
+        } else {
+            execute(connection, &sql::SAVE_LIVING_TASKS, params![chunk, after.0])?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

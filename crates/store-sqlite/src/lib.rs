@@ -5,15 +5,12 @@
 mod backup;
 mod bloom_filter;
 mod bulk;
-mod change_tracker;
 mod check;
 mod checkpoint;
 mod claim_index;
-mod derived_tables;
 mod ended;
 mod explain;
 mod history;
-mod living_tasks;
 mod migrate;
 pub mod new_file;
 mod oldest_pending;
@@ -55,25 +52,24 @@ use async_trait::async_trait;
 use mimalloc as _;
 use rusqlite::Connection;
 use taskqueue_core::explain::Explanation;
-use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
+use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, SeriesSelection};
+use taskqueue_core::{QueueName, QueueSettings, RouteSelection, TaskId};
 use taskqueue_store::bulk::BulkUpdates;
 use taskqueue_store::bulk_action::BulkActions;
-use taskqueue_store::clock::Clock;
-use taskqueue_store::command::{ActOnTasks, Acted, BulkUpdate, Lookup, Output, Updated};
+use taskqueue_store::command::Lookup;
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
 use taskqueue_store::related::{Related, RelatedTasks};
-use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::write_queue::{QueuedWrite, WriteQueue};
-use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::writer_threads::{WriterThreads, close_on_thread};
-use taskqueue_store::{InstallationSecret, Store, StoreError, StoreParts, StoreResult};
+use taskqueue_store::writers::{WriterThreads, close_on_thread};
+use taskqueue_store::{
+    ActOnTasks, Acted, BulkUpdate, Clock, InstallationSecret, Output, QueueKey, Store, StoreError, StoreParts,
+    StoreResult, Updated, WriteRequest,
+};
 
 pub use crate::backup::{BackedUp, BackupError, BackupOptions, BackupProgress, BackupWatch, backup, restore};
-use crate::change_tracker::ChangeTracker;
+use crate::bulk::ChangeTracker;
 pub use crate::check::check;
 use crate::checkpoint::Checkpointer;
 use crate::claim_index::ClaimIndex;

@@ -7,12 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
-use taskqueue_core::definition::Routes;
 use taskqueue_core::limits::STATS_ROUTES;
-use taskqueue_core::stats::{QueueFigures, pending_since};
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::transaction::QueueKey;
+use taskqueue_core::stats::pending_since;
+use taskqueue_core::{QueueFigures, Routes, Status, Timestamp};
+use taskqueue_store::QueueKey;
 
 use crate::claim_index::ClaimIndex;
 use crate::pending_order::PlacedTask;

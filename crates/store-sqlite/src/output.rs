@@ -1,13 +1,11 @@
 //! The output of tasks. A read looks up which bytes are kept, then reads only the pieces of the part that is wanted.
 
 use rusqlite::{Connection, params};
-use taskqueue_core::ids::{QueueName, TaskId};
 use taskqueue_core::output::{OutputChange, Part};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_store::command::Output;
-use taskqueue_store::output::read_output;
-use taskqueue_store::transaction::{Loaded, TaskKey};
+use taskqueue_core::{QueueName, Refusal, TaskId};
+use taskqueue_store::reading::read_output;
 use taskqueue_store::transfer::TransferredOutput;
+use taskqueue_store::{Loaded, Output, TaskKey};
 
 use crate::queries::{CONTINUE, Prepared, Read, Snapshot, each_row, first_row, refused};
 use crate::{rows, statements as sql};

@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::iter::successors;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use taskqueue_core::definition::Routes;
-use taskqueue_core::task::TaskHead;
-use taskqueue_store::transaction::TaskKey;
+use taskqueue_core::{Routes, TaskHead};
+use taskqueue_store::TaskKey;
 
 /// A task's rank among the pending tasks of a route: highest priority first, then pending order.
 pub(crate) type Rank = (Reverse<i64>, i64);

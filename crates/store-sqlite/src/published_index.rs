@@ -6,8 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use taskqueue_core::lease;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Timestamp, lease};
 use taskqueue_store::clock::Clock;
 use taskqueue_store::command::ClaimTarget;
 

@@ -6,11 +6,9 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, Params, Row, ffi};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::refusal::Refusal;
+use taskqueue_core::{QueueName, Refusal, TaskId};
 use taskqueue_store::long_reads::ActiveRead;
-use taskqueue_store::transaction::{Loaded, QueueKey};
-use taskqueue_store::{StoreError, StoreResult};
+use taskqueue_store::{Loaded, QueueKey, StoreError, StoreResult};
 
 use crate::statements as sql;
 

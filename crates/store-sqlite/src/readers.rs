@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use rusqlite::{Connection, InterruptHandle};
-use taskqueue_core::ids::QueueName;
+use taskqueue_core::QueueName;
 use taskqueue_store::long_reads::{ActiveRead, LongReads};
-use taskqueue_store::transaction::QueueKey;
-use taskqueue_store::{StoreError, StoreResult};
+use taskqueue_store::{QueueKey, StoreError, StoreResult};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 

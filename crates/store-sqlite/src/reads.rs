@@ -7,22 +7,19 @@ use taskqueue_core::cursor::OrderValue;
 use taskqueue_core::definition::routes_of;
 use taskqueue_core::filter::Reads;
 use taskqueue_core::grouping::{GroupPage, Groups, TaskGroupQuery};
-use taskqueue_core::ids::{QueueName, TaskId, WorkerId};
-use taskqueue_core::selection::{FirstRows, OrderField, TaskPosition, TaskQuery, TaskSelection};
-use taskqueue_core::settings::QueueSettings;
+use taskqueue_core::selection::{FirstRows, TaskPosition};
 use taskqueue_core::sparse::Need;
-use taskqueue_core::status::Statuses;
-use taskqueue_core::task::Task;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{
+    OrderField, QueueName, QueueSettings, Statuses, Task, TaskId, TaskQuery, TaskSelection, Timestamp, WorkerId,
+};
 use taskqueue_store::page::{NewRows, TaskPage, group_position, task_position};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_store::{QueueKey, TaskKey};
 
 use crate::published_index::PublishedIndex;
 use crate::queries::{CONTINUE, NextRow, Read, Snapshot, first_row, no_queue};
-use crate::rows;
 use crate::sparse_reads::{self, BegunRead, TaskAccess, each_selected, each_selected_tally};
-use crate::statements as sql;
+use crate::{rows, statements as sql};
 
 /// Sorts after every identifier.
 const AFTER_EVERY_ID: &str = "\u{10ffff}";

@@ -1,33 +1,29 @@
-//! The only module that knows columns: the lists that statements select, how a column is read, and how a row becomes a task, a head
-//! or an observation. Rows of what follows from tasks are in `derived.rs`; how a filter reads a row without building a task first is
-//! in `row_fields.rs`, what packed columns hold in `packed*.rs`.
+//! The only module that knows columns: the lists that statements select, how a column is read, and how a row becomes a task, a head,
+//! a view or an observation. Rows of what follows from tasks are at the end; what packed columns hold is in `packed*.rs`.
 
-mod derived;
 mod packed;
 mod packed_head;
 mod packed_outcome;
-mod row_fields;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Result, Row, RowIndex};
-use taskqueue_core::definition::{Definition, Identity, Routes};
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
-use taskqueue_core::output::KeptOutput;
-use taskqueue_core::task::{Outcome, Status, Task, TaskHead};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Documents;
-use taskqueue_store::columns;
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_core::activity::Activity;
+use taskqueue_core::filter::{LastRunFields, Reads};
+use taskqueue_core::observation::{Report, Telemetry, WorkerStatus};
+use taskqueue_core::{
+    Definition, DependencyState, Documents, Identity, JsonObject, KeptOutput, Observation, Outcome, QueueName,
+    QueueSettings, Route, Routes, RunId, Status, Task, TaskHead, TaskId, TaskSelection, TaskView, Timestamp, WorkerId,
+};
+use taskqueue_store::activity::ProcessId;
+use taskqueue_store::related::RelatedTask;
+use taskqueue_store::transfer::DeletedRun;
+use taskqueue_store::{QueueKey, TaskKey, columns};
 
-pub(crate) use self::derived::*;
 use self::packed::unpack_output;
 pub(crate) use self::packed::{PackedDocuments, Unreadable, pack_output};
 use self::packed_head::FINISHED_RUN_ID;
 pub use self::packed_head::{Extended, PackedHead};
 pub(crate) use self::packed_outcome::PackedOutcome;
-pub(crate) use self::row_fields::{selected, view};
 
 /// The key of a task row.
 pub(crate) fn key(row: &Row<'_>) -> Result<TaskKey> {
@@ -78,6 +74,50 @@ pub(crate) fn task(row: &Row<'_>, queue: &QueueName) -> Result<Task> {
         lifecycle: packed.lifecycle(parsed(row, STATUS)?, time(row, CREATED_AT)?)?,
         outcome: PackedOutcome::of_row(row, OUTCOME)?.outcome()?,
     })
+}
+
+/// A task as the API shows it, straight from the row. Each column is read once, and a damaged one is an error. The id and the
+/// lease of an active run are not in a view, so none can be shown by mistake. Heavy columns that are not read seem empty.
+pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName, reads: Reads) -> Result<TaskView<'a>> {
+    let (status, head) = (parsed(row, STATUS)?, PackedHead::of_row(row, PACKED)?);
+    let documents = match reads.definition {
+        true => PackedDocuments::unpack(packed::column(row, DOCUMENTS)?)?,
+        false => PackedDocuments { args: "{}", metadata: "{}" },
+    };
+    let outcome = if reads.outcome { PackedOutcome::of_row(row, OUTCOME)? } else { PackedOutcome::NONE };
+    let last_run = |(attempt, worker)| LastRunFields::new(attempt, worker, status, head.finished_run_id());
+    Ok(TaskView {
+        id: parsed(row, ID)?,
+        queue: queue.as_str(),
+        status,
+        name: row.get_ref(NAME)?.as_str_or_null()?,
+        args: documents.args,
+        metadata: documents.metadata,
+        priority: head.priority,
+        attempt: head.attempt,
+        max_attempts: head.max_attempts,
+        routes: head.routes,
+        result: outcome.result,
+        last_error: outcome.last_error,
+        last_route: head.last_route,
+        created_at: time(row, CREATED_AT)?,
+        updated_at: head.updated_at,
+        started_at: head.started_at,
+        finished_at: head.finished_at,
+        last_run: outcome.last_run.map(last_run),
+        progress: outcome.progress.map(|progress| progress.value),
+        progress_updated_at: outcome.progress.map(|progress| progress.updated_at),
+        progress_attempt: outcome.progress.map(|progress| progress.attempt),
+        not_before: head.extended.not_before,
+        scheduling: head.extended.scheduling,
+        archived: head.extended.archived,
+        unmet: head.extended.unmet,
+    })
+}
+
+/// The task of a row, if it is selected; one whose row is damaged is not. What the selection does not read seems empty.
+pub(crate) fn selected<'a>(row: &'a Row<'_>, queue: &'a QueueName, selection: &TaskSelection) -> Option<TaskView<'a>> {
+    view(row, queue, selection.reads()).ok().filter(|task| selection.matches(task))
 }
 
 /// A row with nothing but documents.
@@ -256,4 +296,180 @@ fn time_or_null(row: &Row<'_>, column: impl RowIndex) -> Result<Option<Timestamp
 /// A count, which is never negative.
 pub(crate) fn count(row: &Row<'_>, column: &str) -> Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
+}
+
+// Rows of what follows from tasks, and of queues, workers and activity: a few columns, read by name.
+
+/// Returns what is shown of a task beside another one, from `GET_RELATED` and `LIST_RELATED`.
+pub(crate) fn related_task(row: &Row<'_>) -> Result<RelatedTask> {
+    let name = row.get_ref(2)?.as_str_or_null()?;
+    Ok(RelatedTask { id: parsed(row, 0)?, status: parsed(row, 1)?, name: name.map(Into::into) })
+}
+
+/// The ids of the active and of the latest finished run, from a row of the claim index.
+pub(crate) fn run_ids(row: &Row<'_>) -> Result<[Option<RunId>; 2]> {
+    let head = PackedHead::of_row(row, claim_index_columns::PACKED)?;
+    let active = head.run.map(|(id, _)| packed::run_id(id)).transpose()?;
+    Ok([active, head.finished_run_id().map(packed::run_id).transpose()?])
+}
+
+/// A run id of a deleted task and the time until which it stays used.
+pub(crate) fn deleted_run(row: &Row<'_>) -> Result<DeletedRun> {
+    Ok((time(row, "kept_until")?, run_id(row)?))
+}
+
+/// A deleted queue, and the time until which the run ids of its tasks stay used.
+pub(crate) fn purge(row: &Row<'_>) -> Result<(QueueKey, Timestamp)> {
+    Ok((QueueKey(row.get("queue_key")?), time(row, "kept_until")?))
+}
+
+/// A row with nothing but a status.
+pub(crate) fn status(row: &Row<'_>) -> Result<Status> {
+    parsed(row, "status")
+}
+
+/// The key of a queue, a status, and how many tasks the queue has in it.
+pub(crate) fn whole_tally(row: &Row<'_>) -> Result<(QueueKey, Status, u64)> {
+    Ok((QueueKey(row.get("queue_key")?), parsed(row, "status")?, count(row, "tasks")?))
+}
+
+/// The two counts of `COUNT_DERIVED`: past runs of existing queues, and observations.
+pub(crate) fn derived(row: &Row<'_>) -> Result<[u64; 2]> {
+    Ok([count(row, "past_runs")?, count(row, "observations")?])
+}
+
+/// The number of tasks that have these routes, as JSON, and this status, and that of archived ones among them.
+pub(crate) struct TallyRow<'a> {
+    pub(crate) routes: &'a str,
+    pub(crate) status: Status,
+    pub(crate) tasks: u64,
+    pub(crate) archived: u64,
+}
+
+pub(crate) fn tally<'a>(row: &'a Row<'_>) -> Result<TallyRow<'a>> {
+    let (tasks, archived) = (count(row, "tasks")?, count(row, "archived")?);
+    Ok(TallyRow { routes: row.get_ref("routes")?.as_str()?, status: parsed(row, "status")?, tasks, archived })
+}
+
+/// The settings of a queue.
+pub(crate) fn settings(row: &Row<'_>) -> Result<QueueSettings> {
+    Ok(QueueSettings::from_json(row.get_ref("settings")?.as_str()?).ok_or(Unreadable)?)
+}
+
+/// Returns when a task ended, and its key.
+pub(crate) fn ended(row: &Row<'_>) -> Result<(Timestamp, TaskKey)> {
+    Ok((time(row, "ended_at")?, row.get("task_key").map(TaskKey)?))
+}
+
+/// The first end that is noted of a queue and a state.
+pub(crate) fn first_ended(row: &Row<'_>) -> Result<(QueueKey, Status, Timestamp)> {
+    Ok((row.get("queue_key").map(QueueKey)?, parsed(row, "status")?, time(row, "ended_at")?))
+}
+
+/// Returns what is noted of a dependency.
+pub(crate) fn dependency_state(row: &Row<'_>) -> Result<DependencyState> {
+    let place = usize::try_from(row.get::<_, i64>("state")?).map_err(|_| Unreadable)?;
+    Ok(*DependencyState::ALL.get(place).ok_or(Unreadable)?)
+}
+
+/// A task that waits for another one, and what is noted of that for it.
+pub(crate) fn dependent(row: &Row<'_>) -> Result<(TaskKey, DependencyState)> {
+    Ok((TaskKey(row.get("task_key")?), dependency_state(row)?))
+}
+
+/// The id of a dependency.
+pub(crate) fn dependency(row: &Row<'_>) -> Result<TaskId> {
+    parsed(row, "dependency")
+}
+
+/// A queue, a dependency, what is noted of it for a task, and what it is, if it exists.
+pub(crate) fn noted_status(row: &Row<'_>) -> Result<(QueueKey, TaskId, DependencyState, Option<Status>)> {
+    let status = parsed_or_null(row, "status")?;
+    Ok((QueueKey(row.get("queue_key")?), dependency(row)?, dependency_state(row)?, status))
+}
+
+/// A queue, a dependency whose dependents are to be looked at again, and behind which of them.
+pub(crate) fn unsettled(row: &Row<'_>) -> Result<(QueueKey, TaskId, Option<TaskKey>)> {
+    let after = row.get::<_, Option<i64>>("after_key")?.map(TaskKey);
+    Ok((QueueKey(row.get("queue_key")?), parsed(row, "dependency")?, after))
+}
+
+/// A task as the claim index needs it.
+pub(crate) struct ClaimIndexRow<'a> {
+    pub(crate) key: TaskKey,
+    pub(crate) queue_key: i64,
+    pub(crate) status: Status,
+    pub(crate) finished_run_id: Option<RunId>,
+    pub(crate) head: PackedHead<'a>,
+}
+
+pub(crate) fn claim_index<'a>(row: &'a Row<'_>) -> Result<ClaimIndexRow<'a>> {
+    use claim_index_columns::{KEY, PACKED, QUEUE_KEY, STATUS};
+    let head = PackedHead::of_row(row, PACKED)?;
+    Ok(ClaimIndexRow {
+        key: row.get(KEY).map(TaskKey)?,
+        queue_key: row.get(QUEUE_KEY)?,
+        status: parsed(row, STATUS)?,
+        finished_run_id: head.finished_run_id().map(packed::run_id).transpose()?,
+        head,
+    })
+}
+
+/// The time of the last lease scan.
+pub(crate) fn scan_time(row: &Row<'_>) -> Result<Timestamp> {
+    time(row, "last_at")
+}
+
+/// The key and the name of a queue; nothing if it has a name that no queue can have.
+pub(crate) fn queue(row: &Row<'_>) -> Result<Option<(QueueKey, QueueName)>> {
+    let key = QueueKey(row.get("queue_key")?);
+    Ok(QueueName::parse(row.get_ref("name")?.as_str()?).map(|name| (key, name)))
+}
+
+pub(crate) fn run_id(row: &Row<'_>) -> Result<RunId> {
+    parsed(row, "run_id")
+}
+
+const MICROS: i64 = 1_000_000;
+
+/// The beginning of a span, as it is stored.
+pub(crate) fn seconds(at: Timestamp) -> i64 {
+    at.as_micros().div_euclid(MICROS)
+}
+
+/// The first second that is not before a moment.
+pub(crate) fn seconds_up(at: Timestamp) -> i64 {
+    seconds(at) + i64::from(at.as_micros().rem_euclid(MICROS) > 0)
+}
+
+/// Returns what a process has saved of a span that began then.
+pub(crate) fn saved_span(row: &Row<'_>) -> Result<(Timestamp, ProcessId, Activity)> {
+    let start = Timestamp::from_micros(row.get::<_, i64>("start")?.saturating_mul(MICROS));
+    let activity = Activity::from_bytes(row.get_ref("activity")?.as_blob()?).map_err(|_| Unreadable)?;
+    Ok((start, ProcessId(row.get("process")?), activity))
+}
+
+/// From when on activity is known.
+pub(crate) fn since(row: &Row<'_>) -> Result<Timestamp> {
+    time(row, "since")
+}
+
+/// The route and the status of a worker.
+pub(crate) fn worker_state(row: &Row<'_>) -> Result<(Route, WorkerStatus)> {
+    Ok((parsed(row, "route")?, parsed(row, "status")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_between_seconds_are_rounded_down_and_up() {
+        let cases =
+            [(0, 0, 0), (1, 0, 1), (MICROS, 1, 1), (-1, -1, 0), (i64::MAX, 9_223_372_036_854, 9_223_372_036_855)];
+        for (micros, down, up) in cases {
+            let at = Timestamp::from_micros(micros);
+            assert_eq!((seconds(at), seconds_up(at)), (down, up), "{micros}");
+        }
+    }
 }

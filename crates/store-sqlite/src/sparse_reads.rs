@@ -4,17 +4,13 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 use taskqueue_core::filter::Reads;
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::sparse::{KEYS_MAX, Need, StatusCounts, is_sparse};
-use taskqueue_core::status::{Status, Statuses};
-use taskqueue_core::task_view::TaskView;
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_core::{QueueName, Status, Statuses, TaskSelection, TaskView};
+use taskqueue_store::{QueueKey, TaskKey};
 
 use crate::published_index::PublishedIndex;
 use crate::queries::{CONTINUE, NextRow, Read, Snapshot};
-use crate::rows;
-use crate::statements as sql;
+use crate::{rows, statements as sql};
 
 /// The counts of a queue.
 pub(crate) fn each_tally(file: &Snapshot<'_>, queue: QueueKey, mut read: impl FnMut(rows::TallyRow<'_>)) -> Read<()> {

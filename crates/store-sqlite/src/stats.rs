@@ -7,26 +7,19 @@ use std::collections::BTreeMap;
 use rusqlite::params;
 use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::routes_of;
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::pending_parts::CountedParts;
-use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::stats::{
-    ActivitySeries, KnownSpans, PendingDetail, QueueFigures, QueueStats, RouteFigures, RouteSelection, SeriesSelection,
-};
-use taskqueue_core::status::Status;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::StoreResult;
+use taskqueue_core::stats::{ActivitySeries, KnownSpans, PendingDetail, QueueStats, RouteFigures, SeriesSelection};
+use taskqueue_core::{QueueFigures, QueueName, RouteSelection, Status, TaskSelection, Timestamp};
 use taskqueue_store::figures::{ROUTES_AT_ONCE, StoreFigures};
-use taskqueue_store::transaction::QueueKey;
+use taskqueue_store::{QueueKey, StoreResult};
 
-use crate::SqliteStore;
 use crate::published_index::PublishedIndex;
 use crate::queries::{CONTINUE, Read, Snapshot, no_queue};
 use crate::readers::Lane;
 use crate::reads::settings_of;
 use crate::sparse_reads::each_selected_tally;
 use crate::writer::SharedState;
-use crate::{rows, statements as sql};
+use crate::{SqliteStore, rows, statements as sql};
 
 /// Routes that a read of many queues looks at before it ends early: some ten milliseconds.
 const ROUTES_LOOKED_AT: u64 = 20_000;

@@ -7,18 +7,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Row, params};
-use taskqueue_core::definition::{Definition, Identity};
-use taskqueue_core::delta::Delta;
-use taskqueue_core::dependency::DependencyState;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::lifecycle::Change;
-use taskqueue_core::observation::Observation;
-use taskqueue_core::output::{KeptOutput, OutputChange};
-use taskqueue_core::scheduling::Dependencies;
-use taskqueue_core::settings::{QueueSettings, RunningTasks};
-use taskqueue_core::task::{Status, Task, TaskHead};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Update;
+use taskqueue_core::output::OutputChange;
+use taskqueue_core::{
+    Change, Definition, Delta, Dependencies, DependencyState, Identity, KeptOutput, Observation, QueueName,
+    QueueSettings, Route, RunId, RunningTasks, Status, Task, TaskHead, TaskId, Timestamp, Update, WorkerId,
+};
 use taskqueue_store::StoreError;
 use taskqueue_store::activity::{ActivityRow, ProcessId};
 use taskqueue_store::transaction::{
@@ -26,9 +19,9 @@ use taskqueue_store::transaction::{
     Unsettled,
 };
 
-use crate::change_tracker::ChangedTasks;
+use self::task_rows::{TallyDifferences, delete_rows_of_queue};
+use crate::bulk::ChangedTasks;
 use crate::claim_index::ClaimIndex;
-use crate::derived_tables::{TallyDifferences, delete_rows_of_queue};
 use crate::output::OutputWriter;
 use crate::queries::{Doing, Prepared, Snapshot};
 use crate::rows::{self, PackedDocuments, PackedHead, PackedOutcome};

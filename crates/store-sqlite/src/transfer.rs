@@ -11,19 +11,12 @@ use std::path::Path;
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 use taskqueue_core::definition::routes_of;
-use taskqueue_core::dependency::DependencyState;
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::observation::Observation;
-use taskqueue_core::scheduling::Dependencies;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::transaction::{Queue, QueueKey, TaskKey, Transaction};
+use taskqueue_core::{Dependencies, DependencyState, Observation, QueueName, QueueSettings, Status, TaskId, Timestamp};
 use taskqueue_store::transfer::{
     CHUNK_BYTES, CHUNK_RUNS, CHUNK_TASKS, Chunk, DeletedRun, Source, Target, Totals, TransferError, TransferredOutput,
     TransferredTask,
 };
-use taskqueue_store::{StoreError, StoreResult};
+use taskqueue_store::{Queue, QueueKey, StoreError, StoreResult, TaskKey, Transaction};
 
 use crate::claim_index::ClaimIndex;
 use crate::open::OpenError;

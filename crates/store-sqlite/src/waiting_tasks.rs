@@ -4,9 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use taskqueue_core::definition::Routes;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_core::{Routes, Timestamp};
+use taskqueue_store::{QueueKey, TaskKey};
 
 use crate::pending_order::Rank;
 

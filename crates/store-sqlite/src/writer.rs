@@ -12,22 +12,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::Timestamp;
 use taskqueue_store::activity::ActivityLog;
-use taskqueue_store::after_commit::AfterCommit;
 use taskqueue_store::batch::{ClaimOrder, execute_batch, fail_all, one_by_one, sort};
-use taskqueue_store::claimable::Claimable;
-use taskqueue_store::clock::Clock;
+use taskqueue_store::claimable::{AfterCommit, Claimable};
 use taskqueue_store::execute::OutageCredit;
 use taskqueue_store::waiting::Waiters;
-use taskqueue_store::write_backlog::WriteBacklog;
-use taskqueue_store::write_queue::QueuedWrite;
-use taskqueue_store::write_request::WriteRequest;
-use taskqueue_store::writer_figures::WriterFigures;
-use taskqueue_store::writer_health::WriterHealth;
-use taskqueue_store::{StoreError, StoreResult};
+use taskqueue_store::write_queue::{QueuedWrite, WriteBacklog};
+use taskqueue_store::writers::{WriterFigures, WriterHealth};
+use taskqueue_store::{Clock, StoreError, StoreResult, WriteRequest};
 
-use crate::change_tracker::{ChangeTracker, ChangeTrackers};
+use crate::bulk::{ChangeTracker, ChangeTrackers};
 use crate::checkpoint::{self, Checkpointer};
 use crate::claim_index::ClaimIndex;
 use crate::oldest_pending::OldestPending;

@@ -7,8 +7,7 @@ use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::portions::SeveralItems;
 use taskqueue_store::transaction::{TaskKey, Transaction};
 use taskqueue_store::waiting::Waiter;
-use taskqueue_store::write_backlog::MAX_LIGHT;
-use taskqueue_store::write_queue::WriteQueue;
+use taskqueue_store::write_queue::{MAX_LIGHT, WriteQueue};
 use tempfile::TempDir;
 
 use super::{Write, *};

@@ -7,13 +7,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use taskqueue_core::Timestamp;
 use taskqueue_core::activity::{Activity, Record, Span, Unit};
 use taskqueue_core::stats::KnownSpans;
-use taskqueue_core::time::Timestamp;
 
 use crate::command::SaveActivity;
-use crate::transaction::QueueKey;
-use crate::{Store, StoreExt, StoreResult};
+use crate::{QueueKey, Store, StoreExt, StoreResult};
 
 /// Spans in memory: a minute and an hour for each queue in which something happened within the hour, some hundred bytes
 /// each. What happens in more queues than that is not counted.

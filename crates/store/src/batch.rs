@@ -1,12 +1,11 @@
 //! A batch: the commands that one transaction executes, the same on every backend. All of them are concurrent, because none
 //! has been answered yet, so they run in the order that serves the backend best.
 
-use crate::after_commit::AfterCommit;
+use crate::claimable::AfterCommit;
 use crate::execute::{Execution, OutageCredit, credit_after_outage};
 use crate::transaction::BatchTransaction;
 use crate::write_queue::QueuedWrite;
-use crate::write_request::WriteRequest;
-use crate::{StoreError, StoreResult};
+use crate::{StoreError, StoreResult, WriteRequest};
 
 /// Bytes of tasks in the answers of one transaction, the last command aside: eight of the largest tasks. The rest of the batch gets
 /// the next transaction, so that a batch of claims does not hold hundreds of megabytes until its commit.

@@ -9,9 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 pub use steps::{BulkSteps, BulkUpdates, Gate, Limit, Outdated, Planned, PlannedWrite, REDECIDED, SharedPlan};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Task, TaskHead};
-use taskqueue_core::update::{Documents, Effect, Update};
+use taskqueue_core::update::{Documents, Effect};
+use taskqueue_core::{Refusal, Task, TaskHead, Update};
 
 use crate::command::{BulkUpdate, UpdateTasks, Updated};
 use crate::execute::Execution;

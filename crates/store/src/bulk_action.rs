@@ -4,14 +4,13 @@
 
 mod found;
 
-pub(crate) use found::waited_for;
-pub use found::{BlockedTask, ChangeRecord, Collector, FOUND_MAX, FoundState, FoundTask, FoundTasks, KeyRange};
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use taskqueue_core::refusal::Refusal;
+pub(crate) use found::waited_for;
+pub use found::{BlockedTask, ChangeRecord, Collector, FOUND_MAX, FoundState, FoundTask, FoundTasks, KeyRange};
+use taskqueue_core::Refusal;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout_at};
 

@@ -5,9 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::observation::Observation;
 use taskqueue_core::soundness::{self, Broken, Rule};
+use taskqueue_core::{Observation, QueueName, TaskId};
 
 /// Problems that are kept; of a badly damaged database the first ones say enough.
 pub const PROBLEMS_KEPT: usize = 100;

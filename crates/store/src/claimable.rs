@@ -1,15 +1,19 @@
 //! What a transaction makes claimable and which runs it ends, collected while its commands run (`execute.rs`) and used to wake
 //! waiters after the commit. A hint may be wrong: a waiter that is woken claims, and may find nothing.
 
-use taskqueue_core::definition::Routes;
-use taskqueue_core::ids::{QueueName, RunId, TaskId};
-use taskqueue_core::task::{FinishedRun, Lifecycle, Task, TaskHead};
-use taskqueue_core::time::Timestamp;
+use std::collections::HashSet;
 
+use taskqueue_core::activity::Record;
+use taskqueue_core::task::FinishedRun;
+use taskqueue_core::{Lifecycle, QueueName, Routes, RunId, Task, TaskHead, TaskId, Timestamp};
+
+use crate::activity::ActivityLog;
+use crate::transaction::{Queue, QueueKey, QueueRef, TaskKey};
 use crate::waiting::Hint;
+use crate::weight;
 
 /// Hints of one transaction, and ended runs; with more, all routes and runs are polled instead. A transaction has less than 1,300
-/// items (`write_backlog.rs`), so only a bulk update can have more.
+/// items (`write_queue.rs`), so only a bulk update can have more.
 const MAX_HINTS: usize = 2_048;
 
 #[derive(Debug, Default)]
@@ -98,6 +102,73 @@ impl Claimable {
             && self.printed_runs.is_empty()
             && self.deleted_queues.is_empty()
             && !self.poll_all
+    }
+}
+
+// What a transaction did that others are told after its commit, collected while its commands run (`execute.rs`): what became
+// claimable and which runs ended, for waiters; what happened to tasks, for the counts. A transaction that is undone tells
+// nobody.
+
+#[derive(Debug, Default)]
+pub struct AfterCommit {
+    pub claimable: Claimable,
+    /// The time of the transaction.
+    pub(crate) now: Timestamp,
+    records: Vec<(QueueKey, Record)>,
+    /// How many dependents the transaction may still settle.
+    pub(crate) dependents_left: usize,
+    /// Tasks that were changed because another one was. What a command loaded of them before is not what they are.
+    pub(crate) settled: HashSet<TaskKey>,
+    /// The weight that was not known of its commands before they ran.
+    pub(crate) done: weight::Done,
+}
+
+/// Dependents that one transaction settles: up to a tenth of a second. The rest is left to [`Upkeep`](crate::command::Upkeep).
+const DEPENDENTS: usize = 1_000;
+
+impl AfterCommit {
+    /// `has_claims`: whether any claim waits.
+    pub fn new(has_claims: bool) -> Self {
+        Self { claimable: Claimable::new(has_claims), dependents_left: DEPENDENTS, ..Self::default() }
+    }
+
+    pub(crate) fn created(&mut self, queue: Queue<'_>, created: &Task) {
+        self.done.routes(&created.definition.routes);
+        self.claimable.created(queue.name, created, self.now);
+        self.records.push((queue.key, Record::CREATED));
+    }
+
+    /// An action or a report changed a task. Without the name of its queue, all waiters look again.
+    pub(crate) fn changed(&mut self, queue: QueueRef<'_>, before: &TaskHead, after: &Lifecycle) {
+        self.done.routes(&before.routes);
+        match queue.name {
+            Some(name) => self.claimable.acted(name, before, after, self.now),
+            None => self.claimable.poll_all = true,
+        }
+        self.record(queue.key, &before.lifecycle, after);
+    }
+
+    /// An update changed a task.
+    pub(crate) fn updated(&mut self, queue: &QueueName, before: &TaskHead, after: &TaskHead) {
+        self.done.routes(&after.routes);
+        self.claimable.updated(queue, before, after, self.now);
+    }
+
+    /// How many of `most` dependents may be settled now; they are used up.
+    pub(crate) fn take_dependents(&mut self, most: usize) -> usize {
+        let taken = most.min(self.dependents_left);
+        self.dependents_left -= taken;
+        taken
+    }
+
+    /// A change that makes nothing claimable, or of which waiters are told otherwise.
+    pub(crate) fn record(&mut self, queue: QueueKey, before: &Lifecycle, after: &Lifecycle) {
+        self.records.extend(Record::of_change(before, after, self.now).map(|record| (queue, record)));
+    }
+
+    /// Counts what happened to tasks. Called once, when the transaction is committed.
+    pub fn count(&self, log: &ActivityLog) {
+        log.add(self.now, &self.records);
     }
 }
 

@@ -3,27 +3,20 @@
 use std::slice;
 use std::sync::Arc;
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::definition::{Definition, Identity};
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::json::{JsonObject, merge_patch};
+use taskqueue_core::json::merge_patch;
 use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::Report;
-use taskqueue_core::refusal::Refusal;
 pub use taskqueue_core::run_item::{RunAction, RunItem};
-use taskqueue_core::selection::TaskSelection;
-use taskqueue_core::settings::{Retention, SettingsPatch};
-use taskqueue_core::task::Task;
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Update;
+use taskqueue_core::{
+    BulkAction, Definition, Identity, JsonObject, QueueName, Refusal, Retention, Route, RunId, SettingsPatch, Task,
+    TaskId, TaskSelection, Timestamp, Update, WorkerId,
+};
 
 use crate::activity::{ActivityRow, ProcessId};
 use crate::bulk_action::{BlockedTask, ChangeRecord, FoundTask};
 use crate::portions::Portion;
 use crate::submission::Submission;
-use crate::transaction::QueueKey;
-use crate::write_request::WriteRequest;
-use crate::{Store, StoreResult};
+use crate::{QueueKey, Store, StoreResult, WriteRequest};
 
 /// One write. Writes behave as if they happened one after the other.
 pub trait Command: Send + Sized {

@@ -7,8 +7,7 @@ use std::iter::successors;
 use std::time::Duration;
 
 use taskqueue_core::explain::{Explanation, Reason};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::status::Status;
+use taskqueue_core::{QueueName, Status, TaskId};
 use tokio::time::timeout;
 
 use crate::StoreResult;

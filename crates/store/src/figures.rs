@@ -1,12 +1,11 @@
 //! What the storage says about itself and its queues, and how the figures of many queues are read within a bound.
 
-use taskqueue_core::stats::{PendingDetail, QueueFigures, RouteSelection};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::stats::PendingDetail;
+use taskqueue_core::{QueueFigures, RouteSelection, Timestamp};
 
-use crate::StoreResult;
 use crate::store::Store;
-use crate::transaction::QueueKey;
-use crate::writer_figures::WriterCounts;
+use crate::writers::WriterCounts;
+use crate::{QueueKey, StoreResult};
 
 /// Routes of a queue that a store holds at a time while it counts them, besides those that are asked for: three megabytes.
 pub const ROUTES_AT_ONCE: usize = 12_288;

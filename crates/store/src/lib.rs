@@ -3,7 +3,6 @@
 //! No SQL and no driver lives here.
 
 pub mod activity;
-pub mod after_commit;
 pub mod batch;
 pub mod bulk;
 pub mod bulk_action;
@@ -19,7 +18,6 @@ pub mod figures;
 pub mod histogram;
 pub mod long_reads;
 pub mod migration;
-pub mod output;
 pub mod page;
 pub mod portions;
 pub mod reading;
@@ -30,11 +28,13 @@ pub mod transaction;
 pub mod transfer;
 pub mod waiting;
 pub mod weight;
-pub mod write_backlog;
 pub mod write_queue;
 pub mod write_request;
-pub mod writer_figures;
-pub mod writer_health;
-pub mod writer_threads;
+pub mod writers;
 
+// The words that backends and servers use most.
+pub use clock::Clock;
+pub use command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 pub use store::{InstallationSecret, Store, StoreError, StoreExt, StoreFuture, StoreParts, StoreResult};
+pub use transaction::{Loaded, Queue, QueueKey, RunUse, TaskKey, Transaction};
+pub use write_request::WriteRequest;

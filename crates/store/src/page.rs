@@ -5,15 +5,12 @@ use std::sync::Arc;
 
 use taskqueue_core::cursor::{InvalidCursor, Position};
 use taskqueue_core::grouping::{GroupQuery, Groups};
-use taskqueue_core::ids::WorkerId;
 use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{Page, TaskOrder, TaskPosition, TaskQuery, worker_position};
-use taskqueue_core::task_view::TaskView;
+use taskqueue_core::selection::{Page, TaskPosition, worker_position};
+use taskqueue_core::{Refusal, TaskOrder, TaskQuery, TaskView, WorkerId};
 
 use crate::reading::Answer;
-use crate::transaction::QueueKey;
-use crate::{StoreError, StoreResult};
+use crate::{QueueKey, StoreError, StoreResult};
 
 const INVALID: StoreError = StoreError::Refused(Refusal::InvalidCursor);
 

@@ -6,16 +6,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use taskqueue_core::cursor::{OrderValue, Position};
 use taskqueue_core::grouping::{GroupPage, GroupQuery, Groups, ObservationGroupQuery, TaskGroupQuery};
-use taskqueue_core::ids::{TaskId, WorkerId};
 use taskqueue_core::limits::PAGE_BYTES;
-use taskqueue_core::observation::Observation;
-use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery};
-use taskqueue_core::task::Task;
-use taskqueue_core::task_view::TaskView;
+use taskqueue_core::output::{Part, shown};
+use taskqueue_core::selection::Page;
+use taskqueue_core::{KeptOutput, Observation, ObservationQuery, RunId, Task, TaskId, TaskQuery, TaskView, WorkerId};
 
 use crate::page::{NewRows, ReadRows, WriteTask, WrittenRows, WrittenTasks, group_position, observation_position};
-use crate::transaction::QueueKey;
-use crate::{StoreError, StoreResult};
+use crate::{Output, QueueKey, StoreError, StoreResult};
 
 /// The place where a read leaves what it has made. A read that starts over replaces it.
 pub struct Answer<T>(Arc<Mutex<Option<T>>>);
@@ -186,4 +183,28 @@ impl WorkerVisit<'_> {
             WorkerRead::Groups(_, answer) => answer.set(self.groups.into_page(queue_key)),
         }
     }
+}
+
+// Reading kept output: the same on every backend, which loads the bytes of a part.
+
+/// Returns what is kept from `offset` on, up to a gap or the size of an answer; empty at its end. `active` is the active run of
+/// the task. `load` gives the bytes of a part.
+pub fn read_output<E>(
+    kept: &KeptOutput,
+    active: Option<RunId>,
+    mut offset: u64,
+    mut load: impl FnMut(Part) -> Result<Vec<u8>, E>,
+) -> Result<Output, E> {
+    let KeptOutput { run_id, attempt, .. } = *kept;
+    let ended = active != Some(run_id);
+    while let Some(part) = kept.from(offset) {
+        let bytes = load(part)?;
+        let (start, text) = shown(part.start, &bytes);
+        if !text.is_empty() {
+            return Ok(Output { run_id, attempt, start, text: text.to_owned(), ended });
+        }
+        // Only a part of a character is left of it.
+        offset = part.end;
+    }
+    Ok(Output { run_id, attempt, start: kept.end(), text: String::new(), ended })
 }

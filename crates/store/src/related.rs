@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use taskqueue_core::ids::TaskId;
-use taskqueue_core::status::Status;
+use taskqueue_core::{Status, TaskId};
 
 /// Which tasks are looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]

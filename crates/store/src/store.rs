@@ -6,16 +6,13 @@ use std::{fmt, io};
 
 use async_trait::async_trait;
 use taskqueue_core::explain::Explanation;
-use taskqueue_core::filter::ObservationFilter;
 use taskqueue_core::grouping::{GroupPage, GroupQuery, ObservationGroupQuery, TaskGroupQuery};
-use taskqueue_core::ids::{QueueName, TaskId};
-use taskqueue_core::observation::Observation;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::selection::{ObservationQuery, Page, TaskQuery, TaskSelection};
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSelection, SeriesSelection};
-use taskqueue_core::task::Task;
-use taskqueue_core::task_view::TaskView;
+use taskqueue_core::selection::Page;
+use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, SeriesSelection};
+use taskqueue_core::{
+    Observation, ObservationFilter, ObservationQuery, QueueName, QueueSettings, Refusal, RouteSelection, Task, TaskId,
+    TaskQuery, TaskSelection, TaskView,
+};
 use tokio::sync::Semaphore;
 
 use crate::activity::ActivityLog;
@@ -25,9 +22,8 @@ use crate::page::{WriteTask, WrittenTasks};
 use crate::reading::{Answer, TaskRead, WorkerRead};
 use crate::related::{Related, RelatedTasks};
 use crate::submission::{Held, Submission};
-use crate::transaction::QueueKey;
 use crate::waiting::Waiters;
-use crate::write_request::WriteRequest;
+use crate::{QueueKey, WriteRequest};
 
 /// A place where queues, tasks and observations live.
 ///

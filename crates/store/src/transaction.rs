@@ -5,23 +5,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use taskqueue_core::activity::Unit;
-use taskqueue_core::definition::Identity;
-use taskqueue_core::dependency::DependencyState;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
-use taskqueue_core::lifecycle::Change;
-use taskqueue_core::observation::Observation;
-use taskqueue_core::output::{KeptOutput, OutputChange};
-use taskqueue_core::scheduling::Dependencies;
-use taskqueue_core::settings::{QueueSettings, RunningTasks};
-use taskqueue_core::task::{Status, Task, TaskHead};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::{Documents, Effect, Update};
+use taskqueue_core::output::OutputChange;
+use taskqueue_core::update::Effect;
+use taskqueue_core::{
+    Change, Dependencies, DependencyState, Documents, Identity, KeptOutput, Observation, QueueName, QueueSettings,
+    Route, RunId, RunningTasks, Status, Task, TaskHead, TaskId, Timestamp, Update, WorkerId,
+};
 
-use crate::StoreResult;
 use crate::activity::{ActivityRow, ProcessId};
 use crate::bulk::{Limit, Planned};
 use crate::bulk_action::{ChangeRecord, FoundState, FoundTask};
-use crate::command::BulkUpdate;
+use crate::{BulkUpdate, StoreResult};
 
 /// Delayed tasks that one upkeep makes claimable at most: some ten milliseconds, for which claims may have to wait. Each is a row
 /// for each of its routes.

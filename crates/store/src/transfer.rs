@@ -5,14 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use async_trait::async_trait;
 use taskqueue_core::definition::Identity;
-use taskqueue_core::dependency::DependencyState;
-use taskqueue_core::ids::{QueueName, RunId, TaskId};
 use taskqueue_core::lifecycle::{Change, ErrorChange, LastRunChange, ProgressChange};
-use taskqueue_core::observation::Observation;
 use taskqueue_core::output::KeptOutput;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::task::{Status, Task};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{DependencyState, Observation, QueueName, QueueSettings, RunId, Status, Task, TaskId, Timestamp};
 
 use crate::transaction::{Queue, QueueKey};
 use crate::{StoreError, StoreResult};

@@ -1,12 +1,8 @@
 //! What commands take of a transaction: the rows that they write and load, and not how long their requests are. Transactions are
-//! filled by it (`write_backlog.rs`), commands of several items are divided by it (`portions.rs`), and a bulk update that weighs
+//! filled by it (`write_queue.rs`), commands of several items are divided by it (`portions.rs`), and a bulk update that weighs
 //! more than one transaction may take is refused. The reasons: docs/decisions/0039.
 
-use taskqueue_core::definition::Routes;
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::{Status, Task};
-use taskqueue_core::update::Update;
+use taskqueue_core::{JsonObject, Refusal, Routes, Status, Task, Update};
 
 use crate::command::{NewTask, RunAction};
 

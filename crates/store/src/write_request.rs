@@ -1,11 +1,8 @@
 //! The commands that a writer executes, each with the channel for its own answer: the table of what each is about, what it answers,
 //! and which function executes it.
 
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::lifecycle::TaskAction;
-use taskqueue_core::settings::QueueSettings;
-use taskqueue_core::task::Task;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{QueueName, QueueSettings, Task, Timestamp};
 
 use crate::command::{
     ActOnFound, ActOnTask, AddOutput, ChangeSettings, Claim, ClaimTasks, Claimed, ClaimedItems, Command, CreateQueue,

@@ -200,6 +200,8 @@ mod tests {
     use crate::samples::{idle_worker, new_task};
     use crate::task::Task;
     use crate::task_view::TaskView;
+    use crate::task_view::{LastErrorFields, LastRunFields};
+    use crate::{Status, Timestamp};
 
     fn time(text: &str) -> Timestamp {
         Timestamp::parse(text).unwrap()

@@ -2,8 +2,7 @@
 //! every float becomes an integer limit or a constant result. The columns are in `dialect.rs`.
 
 use taskqueue_core::filter::{Number, Order};
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{Status, Timestamp};
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::session::Param;

@@ -2,8 +2,7 @@
 //! and nobody asks for.
 
 use futures_util::future::{join, join3};
-use taskqueue_core::ids::QueueName;
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::{QueueName, Timestamp};
 use taskqueue_store::transaction::RELEASED_AT_ONCE;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
@@ -11,10 +10,9 @@ use tokio_postgres::{Error, Row};
 use super::{BatchKeys, Begun, NO_CLOCK, PrefetchedRows, begin_to_write};
 use crate::clock::Clock;
 use crate::readers::Read;
-use crate::rows;
 use crate::session::Session;
-use crate::statements as sql;
 use crate::transaction_rows::Found;
+use crate::{rows, statements as sql};
 
 /// For commands that visit every task of a queue.
 const LONG_TIMEOUT: &str = "SET LOCAL statement_timeout = '25s'";

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId, WorkerId};
+use taskqueue_core::{Definition, QueueName, Route, RunId, TaskId, WorkerId};
 use taskqueue_store::command::{RunAction, RunItem};
 use taskqueue_store::write_request::WriteRequest;
 

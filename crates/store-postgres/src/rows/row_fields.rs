@@ -5,11 +5,9 @@
 use std::borrow::Cow;
 
 use taskqueue_core::filter::{LastErrorFields, LastRunFields};
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::json::{self, Value};
-use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::task::Failure;
-use taskqueue_core::task_view::TaskView;
+use taskqueue_core::{QueueName, TaskSelection, TaskView};
 use tokio_postgres::Row;
 
 use super::{

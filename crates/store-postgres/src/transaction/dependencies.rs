@@ -9,10 +9,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use taskqueue_core::dependency::DependencyState;
-use taskqueue_core::ids::TaskId;
-use taskqueue_core::status::Statuses;
-use taskqueue_core::task::Status;
+use taskqueue_core::{DependencyState, Status, Statuses, TaskId};
 use taskqueue_store::StoreError;
 use taskqueue_store::transaction::{Dependents, Loaded, QueueKey, TaskKey, Transaction, Unsettled};
 use tokio_postgres::Row;

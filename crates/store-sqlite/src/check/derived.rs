@@ -6,16 +6,14 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rusqlite::{Connection, Result, Row};
-use taskqueue_core::ids::{ID_BYTES, RunId};
-use taskqueue_core::lease;
+use taskqueue_core::ids::ID_BYTES;
 use taskqueue_core::soundness::Rule;
-use taskqueue_core::task::Status;
+use taskqueue_core::{RunId, Status, lease};
+use taskqueue_store::QueueKey;
 use taskqueue_store::check::Step;
-use taskqueue_store::transaction::QueueKey;
 
 use super::Checked;
-use crate::history::{HistoryOptions, Marks};
-use crate::living_tasks::LivingReader;
+use crate::history::{HistoryOptions, LivingReader, Marks};
 use crate::queries::{CONTINUE, each_row, is_unreadable};
 use crate::used_runs::{self, UsedRuns};
 use crate::{rows, statements as sql};

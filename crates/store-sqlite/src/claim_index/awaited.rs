@@ -5,13 +5,12 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use rusqlite::{Connection, Result};
-use taskqueue_core::ids::TaskId;
-use taskqueue_store::transaction::QueueKey;
+use taskqueue_core::TaskId;
+use taskqueue_store::QueueKey;
 
 use crate::bloom_filter::BloomFilter;
 use crate::queries::{CONTINUE, each_row};
-use crate::rows;
-use crate::statements as sql;
+use crate::{rows, statements as sql};
 
 /// Tasks that are waited for: 1.25 MB, which only databases have in which tasks wait for others. A start reads this many pairs at
 /// most, some tenths of a second. Where there are more, or were since the start, every end of a task looks into the file.

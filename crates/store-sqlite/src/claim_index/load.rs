@@ -5,11 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, Result, Row, params};
-use taskqueue_core::lease;
-use taskqueue_core::task::{Status, TaskHead};
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::clock::Clock;
-use taskqueue_store::transaction::{QueueKey, TaskKey};
+use taskqueue_core::{Status, TaskHead, Timestamp, lease};
+use taskqueue_store::{Clock, QueueKey, TaskKey};
 
 use super::ClaimIndex;
 use super::queue_settings::EndedTasks;
@@ -20,7 +17,7 @@ use crate::queries::{CONTINUE, all_rows, each_row, first_row};
 use crate::rows::{self, PackedHead};
 use crate::used_runs::segment::IndexRequests;
 use crate::waiting_tasks::WaitingLists;
-use crate::{living_tasks, statements as sql};
+use crate::{history, statements as sql};
 
 /// A claim index while its rows are read.
 struct IndexLoader<'a> {
@@ -78,7 +75,7 @@ impl ClaimIndex {
         let last_key = self.history.marks.last_key;
         let (pending, waiting) = (HashMap::new(), WaitingLists::default());
         let mut loading = IndexLoader { connection, index: self, queues, pending, waiting };
-        living_tasks::visit(connection, |keys, ranges| {
+        history::visit_living(connection, |keys, ranges| {
             let mut ended: HashSet<TaskKey> = keys.iter().copied().collect();
             for range in ranges {
                 each_row(connection, &sql::LOAD_CLAIM_INDEX, [range.start(), range.end()], |row| {

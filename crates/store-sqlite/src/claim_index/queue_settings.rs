@@ -8,11 +8,8 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use taskqueue_core::ids::Route;
-use taskqueue_core::settings::{QueueSettings, RunningTasks};
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
-use taskqueue_store::transaction::QueueKey;
+use taskqueue_core::{QueueSettings, Route, RunningTasks, Status, Timestamp};
+use taskqueue_store::QueueKey;
 
 use crate::queries::all_rows;
 use crate::{rows, statements as sql};

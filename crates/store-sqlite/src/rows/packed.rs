@@ -3,12 +3,8 @@
 
 use rusqlite::types::FromSqlError;
 use rusqlite::{Result, Row};
-use taskqueue_core::ids::RunId;
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::output::{KeptOutput, Part};
-use taskqueue_core::time::Timestamp;
-use taskqueue_core::update::Documents;
-use taskqueue_core::varint;
+use taskqueue_core::output::Part;
+use taskqueue_core::{Documents, JsonObject, KeptOutput, RunId, Timestamp, varint};
 
 /// The first byte of every packed value. A change of a layout takes the next number, and what has this one stays readable.
 const VERSION: u8 = 1;

@@ -10,10 +10,8 @@
 //! 4. the texts: id of the active run, last route, scheduling as JSON, routes as JSON.
 
 use rusqlite::Row;
-use taskqueue_core::ids::Route;
-use taskqueue_core::scheduling::Scheduling;
-use taskqueue_core::task::{ActiveRun, FinishedRun, Lifecycle, RunEnd, Status, TaskHead};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::task::{ActiveRun, FinishedRun};
+use taskqueue_core::{Lifecycle, Route, RunEnd, Scheduling, Status, TaskHead, Timestamp};
 
 use super::packed::{Packer, Unpacker, Unreadable, run_id};
 

@@ -5,9 +5,8 @@
 
 use rusqlite::{Row, RowIndex};
 use taskqueue_core::filter::LastErrorFields;
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::task::{Failure, LastError, LastRun, Outcome, Progress};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::task::{Failure, LastError, LastRun, Progress};
+use taskqueue_core::{JsonObject, Outcome, Timestamp};
 
 use super::packed::{Packer, Unpacker, Unreadable, run_id};
 

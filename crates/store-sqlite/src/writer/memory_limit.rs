@@ -4,14 +4,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::ids::QueueName;
 use taskqueue_core::lifecycle::TaskAction;
-use taskqueue_store::StoreError;
+use taskqueue_core::{BulkAction, QueueName};
 use taskqueue_store::batch::fail_all;
 use taskqueue_store::command::NewTask;
-use taskqueue_store::transaction::QueueKey;
-use taskqueue_store::write_request::WriteRequest;
+use taskqueue_store::{QueueKey, StoreError, WriteRequest};
 
 use super::{Write, Writer};
 use crate::pending_order::ENTRY_BYTES;

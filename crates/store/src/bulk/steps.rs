@@ -10,9 +10,8 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Plan;
-use crate::command::{BulkUpdate, Updated};
 use crate::submission::permit;
-use crate::{StoreError, StoreResult};
+use crate::{BulkUpdate, StoreError, StoreResult, Updated};
 
 /// Plans at a time; others wait like every command. One that is written and one that is made: more would only share the
 /// processors.

@@ -6,11 +6,10 @@ use std::fmt::Debug;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
-use taskqueue_core::ids::TaskId;
-use taskqueue_core::task::TaskHead;
+use taskqueue_core::{TaskHead, TaskId};
 
 use crate::command::PortionOutcome;
-use crate::transaction::{QueueKey, TaskKey};
+use crate::{QueueKey, TaskKey};
 
 /// Tasks that are found at a time: 4 MiB.
 pub const FOUND_MAX: usize = 262_144;

@@ -21,17 +21,16 @@ use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSele
 
 use self::state::ModelState;
 use self::transaction::ModelTransaction;
-use crate::after_commit::AfterCommit;
 use crate::batch::execute_batch;
 use crate::bulk::{BulkSteps, BulkUpdates, Limit, Planned, PlannedWrite, Planner};
 use crate::bulk_action::{BulkActions, Collector, FindTasks, FoundTask, FoundTasks, KeyRange};
+use crate::claimable::AfterCommit;
 use crate::clock::Clock;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
 use crate::execute::OutageCredit;
 use crate::figures::StoreFigures;
-use crate::output::read_output;
 use crate::page::{TaskPage, group_position, task_position};
-use crate::reading::{TaskRead, WorkerRead};
+use crate::reading::{TaskRead, WorkerRead, read_output};
 use crate::related::{Related, RelatedTasks};
 use crate::transaction::{BatchTransaction, Queue, QueueKey, RunUse};
 use crate::write_queue::QueuedWrite;

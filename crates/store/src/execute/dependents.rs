@@ -4,11 +4,9 @@
 
 use std::collections::VecDeque;
 
-use taskqueue_core::dependency::{DependencyState, FailedDependency, unmet, unmet_after};
-use taskqueue_core::ids::TaskId;
-use taskqueue_core::lifecycle;
+use taskqueue_core::dependency::{FailedDependency, unmet, unmet_after};
 use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure};
-use taskqueue_core::task::{Status, TaskHead};
+use taskqueue_core::{DependencyState, Status, TaskHead, TaskId, lifecycle};
 
 use super::{Execution, QueueRef};
 use crate::StoreResult;

@@ -4,11 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use taskqueue_core::bulk_action::BulkAction;
-use taskqueue_core::ids::TaskId;
 use taskqueue_core::lifecycle::{self, TaskAction};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task::TaskHead;
+use taskqueue_core::{BulkAction, Refusal, TaskHead, TaskId};
 
 use super::Execution;
 use crate::bulk::LOADED_AT_ONCE;

@@ -7,15 +7,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use taskqueue_core::ids::{Route, RunId, TaskId};
-use taskqueue_core::json::JsonObject;
-use taskqueue_core::lease;
 use taskqueue_core::lifecycle::{self, Claimant, LeaseChange, NewProgress, RunRefusal, RunReport};
 use taskqueue_core::output::{self, NewOutput};
-use taskqueue_core::refusal::Refusal;
-use taskqueue_core::settings::RunningTasks;
-use taskqueue_core::task::{ActiveRun, Lifecycle, TaskHead};
-use taskqueue_core::time::Timestamp;
+use taskqueue_core::task::ActiveRun;
+use taskqueue_core::{JsonObject, Lifecycle, Refusal, Route, RunId, RunningTasks, TaskHead, TaskId, Timestamp, lease};
 
 use super::{Creation, Execution};
 use crate::command::{

@@ -7,8 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::task::Waker;
 
-use taskqueue_core::definition::Routes;
-use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
+use taskqueue_core::{QueueName, Route, Routes, RunId, TaskId};
 
 /// Lower ids came first.
 pub type WaiterId = u64;
