@@ -199,10 +199,6 @@ impl Retention {
     /// The states in which a task has ended.
     pub const STATUSES: [Status; 3] = [Status::Succeeded, Status::Failed, Status::Cancelled];
 
-    pub fn is_unused(&self) -> bool {
-        *self == Self::default()
-    }
-
     pub fn seconds(&self, status: Status) -> Option<u64> {
         match status {
             Status::Succeeded => self.succeeded_seconds,

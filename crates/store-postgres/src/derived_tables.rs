@@ -6,7 +6,7 @@
 
 use taskqueue_core::delta::{Delta, Difference, PendingEntry, PendingPlace};
 use taskqueue_core::soundness::Rule;
-use taskqueue_core::{DependencyState, QueueSettings, Route, Status, Statuses, TaskHead, Timestamp};
+use taskqueue_core::{DependencyState, QueueSettings, Retention, Route, Status, Statuses, TaskHead, Timestamp};
 use taskqueue_store::{QueueKey, TaskKey};
 
 use crate::changes::{RowSet, Write, sets};
@@ -170,7 +170,7 @@ impl<'a> DerivedChanges<'a> {
         self.add_pending(entry.queue, key, &delta.pending, now);
         let (before, after) = (entry.stored.as_ref(), (!entry.deleted).then_some(&entry.head));
         self.add_unsuccessful(key, entry.queue, before, after);
-        if let Some(settings) = settings.filter(|settings| !settings.retention.is_unused()) {
+        if let Some(settings) = settings.filter(|settings| settings.retention != Retention::default()) {
             let noted = |head: Option<&TaskHead>| {
                 let (status, ended_at) = noted_end(&settings.retention, head?)?;
                 Some(EndedRow { queue: entry.queue, status, ended_at, key })

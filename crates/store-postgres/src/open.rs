@@ -88,22 +88,19 @@ impl OpenError {
     }
 }
 
-#[derive(Debug)]
+/// Its text is what the log may know.
+#[derive(Debug, Error)]
 pub(crate) enum ConnectError {
+    #[error("no answer within {0:?}")]
     Timeout(Duration),
-    Driver(Error),
-}
-
-impl From<Error> for ConnectError {
-    fn from(error: Error) -> Self {
-        Self::Driver(error)
-    }
+    #[error("{}", describe(.0))]
+    Driver(#[from] Error),
 }
 
 impl ConnectError {
     /// What the caller may know. The rest is logged.
     pub(crate) fn to_store_error(&self, doing: &'static str) -> StoreError {
-        let error = self.describe();
+        let error = self.to_string();
         if let Self::Driver(driver) = self
             && driver.code() == Some(&SqlState::TOO_MANY_CONNECTIONS)
         {
@@ -114,20 +111,13 @@ impl ConnectError {
         StoreError::Unavailable
     }
 
-    pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::Timeout(limit) => format!("no answer within {limit:?}"),
-            Self::Driver(error) => describe(error),
-        }
-    }
-
     /// Whether the error is the answer of a server, which says more than a timeout of another host.
     fn is_from_server(&self) -> bool {
         matches!(self, Self::Driver(error) if error.as_db_error().is_some())
     }
 
     fn into_open_error(self, at: String) -> OpenError {
-        let text = self.describe();
+        let text = self.to_string();
         let Self::Driver(error) = self else { return OpenError::Unreachable(at, text) };
         match error.code().map(SqlState::code) {
             // The class "invalid authorization", and no right to connect to the database.
@@ -196,7 +186,7 @@ impl Connector {
                 Ok(Err(error)) => ConnectError::Driver(error),
                 Err(_) => ConnectError::Timeout(share),
             };
-            tracing::debug!(place = host.name, error = error.describe(), "cannot connect to this host");
+            tracing::debug!(place = host.name, error = error.to_string(), "cannot connect to this host");
             if !failure.is_from_server() || error.is_from_server() {
                 failure = error;
             }

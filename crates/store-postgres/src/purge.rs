@@ -135,7 +135,7 @@ pub(crate) async fn run_vacuum(dead: Arc<DeadEntries>, connector: Arc<Connector>
 
 /// Uses a new connection: a quiet server never vacuums, so none is held for it.
 async fn vacuum(connector: &Connector) -> Result<(), String> {
-    let client = connector.client(None).await.map_err(|error| error.describe())?;
+    let client = connector.client(None).await.map_err(|error| error.to_string())?;
     let vacuumed = async {
         let owns = client.query_typed(&connector.schema().apply(OWNS), &[]).await.map_err(|error| describe(&error))?;
         if !owns.first().is_some_and(|row| row.get(0)) {

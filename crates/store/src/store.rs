@@ -253,7 +253,7 @@ pub type StoreResult<T> = Result<T, StoreError>;
 pub enum StoreError {
     /// A rule forbids it. Nothing was changed, except that a lease which had ended before is now recorded as ended.
     #[error("refused: {0}")]
-    Refused(Refusal),
+    Refused(#[from] Refusal),
     /// The storage cannot take the request now (queue full, no turn or lock in time). Nothing was done, and nothing will be.
     #[error("the storage is busy")]
     Busy,
@@ -270,12 +270,6 @@ pub enum StoreError {
     /// Something happened that cannot happen: a bug. The transaction is undone, and the writer logs it.
     #[error("a bug: {0}")]
     Broken(&'static str),
-}
-
-impl From<Refusal> for StoreError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
 }
 
 /// Bytes of the secret: nobody guesses 256 bits.
