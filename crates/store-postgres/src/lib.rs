@@ -57,8 +57,6 @@ use taskqueue_core::explain::Explanation;
 use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, SeriesSelection};
 use taskqueue_core::{QueueName, QueueSettings, RouteSelection, TaskId};
-use taskqueue_store::bulk::BulkUpdates;
-use taskqueue_store::bulk_action::BulkActions;
 use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
@@ -139,8 +137,6 @@ pub struct PostgresStore {
     /// They end with the store.
     _background_tasks: JoinSet<Infallible>,
     clock: Option<Arc<dyn Clock>>,
-    bulk: BulkUpdates,
-    bulk_actions: BulkActions,
     /// Whether the database can tell what was written since a snapshot.
     plans: bool,
 }
@@ -184,7 +180,6 @@ impl PostgresStore {
         let waiters = Arc::clone(&wakeups.waiters);
         background_tasks.spawn(notify::run(wakeups, Arc::clone(&connector)));
         background_tasks.spawn(purge::run_vacuum(dead, connector));
-        let (bulk, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
         Ok(Self {
             writers,
             readers,
@@ -192,8 +187,6 @@ impl PostgresStore {
             size: Arc::default(),
             _background_tasks: background_tasks,
             clock,
-            bulk,
-            bulk_actions,
             plans,
         })
     }
@@ -252,13 +245,13 @@ impl Store for PostgresStore {
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
         match self.plans {
-            true => self.bulk.run(self, &bulk).await,
+            true => self.parts.bulk_updates.run(self, &bulk).await,
             false => self.writers.long.write_bulk(bulk, None).await,
         }
     }
 
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
-        self.bulk_actions.run(self, act).await
+        self.parts.bulk_actions.run(self, act).await
     }
 
     async fn list_queue_keys(&self) -> StoreResult<Vec<(QueueKey, QueueName)>> {

@@ -55,8 +55,6 @@ use taskqueue_core::explain::Explanation;
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, SeriesSelection};
 use taskqueue_core::{QueueName, QueueSettings, RouteSelection, TaskId};
-use taskqueue_store::bulk::BulkUpdates;
-use taskqueue_store::bulk_action::BulkActions;
 use taskqueue_store::command::Lookup;
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
@@ -116,8 +114,6 @@ impl Default for Options {
 pub struct SqliteStore {
     threads: Arc<Threads>,
     parts: StoreParts,
-    bulk: BulkUpdates,
-    bulk_actions: BulkActions,
     shared: SharedState,
 }
 
@@ -176,8 +172,6 @@ impl SqliteStore {
         Ok(Self {
             threads: Arc::new(Threads::start(readers, writer).map_err(unusable)?),
             parts: StoreParts::new("SQLite", activity, waiters, Some(secret)),
-            bulk: BulkUpdates::default(),
-            bulk_actions: BulkActions::default(),
             shared,
         })
     }
@@ -207,11 +201,11 @@ impl Store for SqliteStore {
     }
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
-        self.bulk.run(&bulk::UpdateSteps(self), &bulk).await
+        self.parts.bulk_updates.run(&bulk::UpdateSteps(self), &bulk).await
     }
 
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
-        self.bulk_actions.run(self, act).await
+        self.parts.bulk_actions.run(self, act).await
     }
 
     fn finds_nothing(&self, lookup: Lookup<'_>) -> bool {

@@ -16,6 +16,8 @@ use taskqueue_core::{
 use tokio::sync::Semaphore;
 
 use crate::activity::ActivityLog;
+use crate::bulk::BulkUpdates;
+use crate::bulk_action::BulkActions;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Lookup, Output, Updated};
 use crate::figures::{ProcessFigures, StoreFigures};
 use crate::page::{WriteTask, WrittenTasks};
@@ -116,6 +118,8 @@ pub struct StoreParts {
     pub secret: Option<InstallationSecret>,
     /// One permit: for the command that is written in many portions. Two would take turns, and each would take twice as long.
     pub portions: Semaphore,
+    pub bulk_updates: BulkUpdates,
+    pub bulk_actions: BulkActions,
 }
 
 impl StoreParts {
@@ -125,7 +129,8 @@ impl StoreParts {
         waiters: Arc<Waiters>,
         secret: Option<InstallationSecret>,
     ) -> Self {
-        Self { kind, activity, waiters, secret, portions: Semaphore::new(1) }
+        let (bulk_updates, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
+        Self { kind, activity, waiters, secret, portions: Semaphore::new(1), bulk_updates, bulk_actions }
     }
 }
 

@@ -22,8 +22,8 @@ use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSele
 use self::state::ModelState;
 use self::transaction::ModelTransaction;
 use crate::batch::execute_batch;
-use crate::bulk::{BulkSteps, BulkUpdates, Limit, Planned, PlannedWrite, Planner};
-use crate::bulk_action::{BulkActions, Collector, FindTasks, FoundTask, FoundTasks, KeyRange};
+use crate::bulk::{BulkSteps, Limit, Planned, PlannedWrite, Planner};
+use crate::bulk_action::{Collector, FindTasks, FoundTask, FoundTasks, KeyRange};
 use crate::claimable::AfterCommit;
 use crate::clock::Clock;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
@@ -44,18 +44,15 @@ pub struct ModelStore {
     clock: Arc<dyn Clock>,
     state: Mutex<ModelState>,
     parts: StoreParts,
-    bulk: BulkUpdates,
-    bulk_actions: BulkActions,
 }
 
 impl ModelStore {
     /// An empty store.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let (bulk, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
         let state = Mutex::new(ModelState::begun_at(clock.now()));
         let secret = InstallationSecret::random().ok();
         let parts = StoreParts::new("memory", Arc::default(), Arc::default(), secret);
-        Self { clock, state, parts, bulk, bulk_actions }
+        Self { clock, state, parts }
     }
 
     /// Executes one command, answers it, and wakes the waiters for what it made claimable and ended.
@@ -89,11 +86,11 @@ impl Store for ModelStore {
     }
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
-        self.bulk.run(self, &bulk).await
+        self.parts.bulk_updates.run(self, &bulk).await
     }
 
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
-        self.bulk_actions.run(self, act).await
+        self.parts.bulk_actions.run(self, act).await
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats> {
