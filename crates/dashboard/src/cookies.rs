@@ -74,7 +74,6 @@ fn notice_seal(text: &str, viewer: &Viewer) -> [u8; SEAL_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Access;
 
     fn value(header: &HeaderValue) -> String {
         let text = header.to_str().unwrap_or_default();
@@ -83,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_notice_is_read_back_by_its_viewer_only() {
-        let viewer = |secret| Viewer::new(Access::Everything, secret, false);
+        let viewer = |secret| Viewer::new(None, secret, false);
         let cookie = value(&notice_cookie("3 tasks cancelled · ü", &viewer("a")).expect("a header"));
         assert_eq!(read_notice(&cookie, &viewer("a")), Some("3 tasks cancelled · ü".to_owned()));
         assert_eq!(read_notice(&cookie, &viewer("b")), None);

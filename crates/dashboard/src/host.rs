@@ -107,14 +107,9 @@ pub struct HostFigures {
     pub memory_bytes: Option<u64>,
 }
 
-/// What a viewer may see and do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Everything: there is no token, or this was the server-wide one.
-    Everything,
-    /// What the token of this name opens.
-    Named(Arc<str>, Arc<Grant>),
-}
+/// What a viewer may see and do: what the token of this name opens. `None` is everything: there is no token, or this was the server-wide
+/// one.
+type Access = Option<(Arc<str>, Arc<Grant>)>;
 
 /// Whoever asks for a page. The server puts one into the extensions of each request that it has identified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,18 +147,12 @@ impl Viewer {
     }
 
     fn is_granted(&self, need: Need, queue: Option<&str>) -> bool {
-        match &self.access {
-            Access::Everything => true,
-            Access::Named(_, grant) => grant.check(need, queue).is_ok(),
-        }
+        self.access.as_ref().is_none_or(|(_, grant)| grant.check(need, queue).is_ok())
     }
 
     /// The name of the token, if it has one.
     pub fn name(&self) -> Option<&str> {
-        match &self.access {
-            Access::Everything => None,
-            Access::Named(name, _) => Some(name),
-        }
+        self.access.as_ref().map(|(name, _)| &**name)
     }
 
     /// Returns whether a form came from one of the pages of this viewer.

@@ -25,5 +25,5 @@ mod task_fields;
 mod visit;
 
 pub use cookies::sent_sessions;
-pub use host::{Access, Host, HostFigures, Mode, SessionCookie, SignInRefusal, Viewer};
+pub use host::{Host, HostFigures, Mode, SessionCookie, SignInRefusal, Viewer};
 pub use router::{problem_page, router};

@@ -153,7 +153,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::host::{Access, HostFigures, SessionCookie, SignInRefusal};
+    use crate::host::{HostFigures, SessionCookie, SignInRefusal};
 
     /// A server that has memory for one reservation.
     struct Small {
@@ -209,7 +209,7 @@ mod tests {
             .uri("/ui/queues")
             .header("content-type", "application/x-www-form-urlencoded");
         let mut request = request.body(Body::from("form_token=secret&name=new")).unwrap();
-        request.extensions_mut().insert(Viewer::new(Access::Everything, "secret", false));
+        request.extensions_mut().insert(Viewer::new(None, "secret", false));
         let response = router(host, Mode::Full).oneshot(request).await.unwrap();
         assert_eq!(store.list_queues().await.map(|queues| queues.len()), Ok(1));
         assert_eq!(response.status(), StatusCode::SEE_OTHER, "not that nothing was changed");

@@ -95,14 +95,9 @@ pub struct Gate {
     named: Option<SharedTokens>,
 }
 
-/// A caller who got in.
-#[derive(Debug)]
-pub(crate) enum Caller {
-    /// May do everything: there is no token, or this was the server-wide one.
-    Anybody,
-    /// May do what this token opens.
-    Named(Arc<NamedToken>),
-}
+/// A caller who got in, by the token that says what is open to them; `None` may do everything: there is no token, or this was the
+/// server-wide one.
+pub(crate) type Caller = Option<Arc<NamedToken>>;
 
 impl From<Option<Token>> for Gate {
     fn from(token: Option<Token>) -> Self {
@@ -127,7 +122,7 @@ impl Gate {
     /// `now` is asked only for tokens that expire.
     fn identify_at(&self, headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Result<Caller, TokenMistake> {
         if self.is_open() {
-            return Ok(Caller::Anybody);
+            return Ok(None);
         }
         self.with_digest(&sent_digest(headers)?, now).ok_or(TokenMistake::Wrong)
     }
@@ -135,11 +130,11 @@ impl Gate {
     /// Returns who has the token with this digest; `None` if it has expired.
     pub(crate) fn with_digest(&self, digest: &TokenDigest, now: impl FnOnce() -> Timestamp) -> Option<Caller> {
         if self.token.as_ref().is_some_and(|token| digest.ct_eq(&token.digest()).into()) {
-            return Some(Caller::Anybody);
+            return Some(None);
         }
         let token = self.named.as_ref()?.0.read().tokens.get(digest).cloned()?;
         if token.expires_at.is_none_or(|end| now() < end) {
-            return Some(Caller::Named(token));
+            return Some(Some(token));
         }
         if token.is_expiry_news() {
             tracing::warn!(token = &*token.name, "a token was sent that has expired; it is refused like a wrong one");
@@ -340,10 +335,8 @@ mod tests {
 
     /// Whose token it is: `*` is everybody's.
     fn caller(gate: &Gate, token: &str) -> Result<String, TokenMistake> {
-        gate.identify_at(&bearer(token), || NOW).map(|caller| match caller {
-            Caller::Anybody => "*".to_owned(),
-            Caller::Named(token) => token.name.to_string(),
-        })
+        let caller = gate.identify_at(&bearer(token), || NOW)?;
+        Ok(caller.map_or("*".to_owned(), |token| token.name.to_string()))
     }
 
     #[test]

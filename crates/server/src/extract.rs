@@ -31,8 +31,8 @@ use crate::path::{member_component, queue_component};
 use crate::prefer::{self, WaitPreference};
 use crate::state::AppState;
 
-/// A request that was routed and whose body has arrived.
-pub(crate) struct Call {
+/// A request that was routed and whose body, of at most `LIMIT` bytes, has arrived.
+pub(crate) struct Call<const LIMIT: usize = REQUEST_BODY_BYTES> {
     uri: Uri,
     pub(crate) headers: HeaderMap,
     body: Bytes,
@@ -43,18 +43,12 @@ pub(crate) struct Call {
     reservation: Option<Reservation>,
 }
 
-impl FromRequest<AppState> for Call {
+impl<const LIMIT: usize> FromRequest<AppState> for Call<LIMIT> {
     type Rejection = ApiError;
 
+    /// Reads a request, if its caller may do this. Every handler begins here, so that none can forget to ask: behind the routing and
+    /// before the body.
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        Self::read(request, REQUEST_BODY_BYTES, state).await
-    }
-}
-
-impl Call {
-    /// Reads a request whose body may have `limit` bytes, if its caller may do this. Every handler begins here, so that none can
-    /// forget to ask: behind the routing and before the body.
-    async fn read(request: Request, limit: usize, state: &AppState) -> Result<Self, ApiError> {
         let (mut head, body) = request.into_parts();
         let expects_continue = head.headers.contains_key(EXPECT);
         let token: Option<Arc<NamedToken>> = head.extensions.remove();
@@ -66,11 +60,13 @@ impl Call {
             }
             return Err(denied);
         }
-        let (body, reservation) = body::read(body, limit, expects_continue, &state.budgets.bodies).await?;
+        let (body, reservation) = body::read(body, LIMIT, expects_continue, &state.budgets.bodies).await?;
         let disconnect = head.extensions.remove();
         Ok(Self { uri: head.uri, headers: head.headers, body, disconnect, token, reservation })
     }
+}
 
+impl<const LIMIT: usize> Call<LIMIT> {
     /// Returns the body of an endpoint that takes one. A large one waits for memory: parsed, it takes many times its size.
     pub(crate) async fn body<B: Body>(&self, state: &AppState) -> Result<B, ApiError> {
         if !self.body.is_empty() && !is_json(&self.headers) {

@@ -18,7 +18,7 @@ use taskqueue_api::ErrorCode;
 use taskqueue_api::headers;
 use tower::Service;
 
-use crate::auth::{Caller, TokenMistake};
+use crate::auth::TokenMistake;
 use crate::browser_check::{self, Hosts};
 use crate::connection::Handler;
 use crate::endpoints::{API_PREFIX, needs_token};
@@ -111,7 +111,7 @@ impl HttpService {
         let checked = caller.as_ref().map(drop).map_err(|mistake| *mistake);
         // Other paths need no token, and their answers do not carry the version.
         let authorised = if needs_token(request.uri().path()) { checked } else { Ok(()) };
-        if let Ok(Caller::Named(token)) = caller {
+        if let Ok(Some(token)) = caller {
             record.token = Some(Arc::clone(&token));
             request.extensions_mut().insert(token);
         }

@@ -34,6 +34,8 @@ const SLOW: Duration = Duration::from_secs(1);
 /// No method of the API is longer; others are logged as [`OTHER_METHOD`], because a client may send any text.
 const METHOD_BYTES: usize = 7;
 const OTHER_METHOD: &str = "other";
+const ANSWERED: &str = "answered";
+const ANSWERED_SLOWLY: &str = "answered slowly";
 
 const TRACEPARENT: HeaderName = HeaderName::from_static(headers::TRACEPARENT);
 const REQUEST_ID: HeaderName = HeaderName::from_static(headers::REQUEST_ID);
@@ -42,40 +44,17 @@ const REQUEST_ID: HeaderName = HeaderName::from_static(headers::REQUEST_ID);
 #[derive(Clone)]
 pub(crate) struct LogNote(pub(crate) String);
 
-/// The reason why a request has a line in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LogReason {
-    /// The server made a mistake: 500.
-    Bug,
-    /// The server could not do it now (5xx), or there is a note about it.
-    Warning,
-    Slow,
-    /// Every request is to be logged.
-    Wanted,
-}
-
-impl LogReason {
-    /// Returns why a request has a line; `None` if it leaves none. `busy` is the time that the request took without the wait it asked for.
-    fn of(status: u16, has_note: bool, busy: Duration, log_all: bool) -> Option<Self> {
-        match status {
-            500 => Some(Self::Bug),
-            501.. => Some(Self::Warning),
-            _ if has_note => Some(Self::Warning),
-            _ if busy > SLOW => Some(Self::Slow),
-            _ => log_all.then_some(Self::Wanted),
-        }
-    }
-
-    fn level(self) -> Level {
-        match self {
-            Self::Bug => Level::ERROR,
-            Self::Warning => Level::WARN,
-            Self::Slow | Self::Wanted => Level::INFO,
-        }
-    }
-
-    fn message(self) -> &'static str {
-        if self == Self::Slow { "answered slowly" } else { "answered" }
+/// Returns the level of the line of a request and what it says; `None` if the request leaves none. `busy` is the time that it took without
+/// the wait it asked for.
+fn line_of(status: u16, has_note: bool, busy: Duration, log_all: bool) -> Option<(Level, &'static str)> {
+    match status {
+        // A mistake of the server.
+        500 => Some((Level::ERROR, ANSWERED)),
+        // It could not do it now, or there is a note about it.
+        501.. => Some((Level::WARN, ANSWERED)),
+        _ if has_note => Some((Level::WARN, ANSWERED)),
+        _ if busy > SLOW => Some((Level::INFO, ANSWERED_SLOWLY)),
+        _ => log_all.then_some((Level::INFO, ANSWERED)),
     }
 }
 
@@ -131,7 +110,7 @@ impl RequestRecord {
         let waits_since = self.disconnect.and_then(|disconnect| disconnect.waits_since());
         let busy = waits_since.map_or(duration, |since| since.saturating_duration_since(self.at));
         counts.count(AnsweredRequest { method, template: self.template, status, code, busy });
-        let Some(reason) = LogReason::of(status, note.is_some(), busy, self.log.log_all) else { return };
+        let Some((level, words)) = line_of(status, note.is_some(), busy, self.log.log_all) else { return };
         let path = method.map(|_| self.template.as_str());
         // Of other paths that part may be anything, also a secret.
         let queue = path.filter(|path| path.contains("{queue}")).and_then(|_| queue_component(&self.path));
@@ -146,10 +125,10 @@ impl RequestRecord {
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!($level, method, path, queue, status, code, micros, wait_micros, %client,
-                    request_id = %id, token, trace_id, note, "{}", reason.message())
+                    request_id = %id, token, trace_id, note, "{words}")
             };
         }
-        match reason.level() {
+        match level {
             Level::ERROR => line!(Level::ERROR),
             Level::WARN => line!(Level::WARN),
             _ => line!(Level::INFO),
@@ -245,20 +224,22 @@ mod tests {
     #[test]
     fn only_what_an_operator_should_see_is_logged_unless_everything_is_wanted() {
         let (quick, slow) = (SLOW, SLOW + Duration::from_micros(1));
+        let (wanted_only, slowly) = ((Level::INFO, ANSWERED), (Level::INFO, ANSWERED_SLOWLY));
+        let (warning, bug) = ((Level::WARN, ANSWERED), (Level::ERROR, ANSWERED));
         let cases = [
-            (200, false, quick, None, Some(LogReason::Wanted)),
-            (204, false, Duration::ZERO, None, Some(LogReason::Wanted)),
-            (409, false, quick, None, Some(LogReason::Wanted)),
-            (401, false, quick, None, Some(LogReason::Wanted)),
-            (200, false, slow, Some(LogReason::Slow), Some(LogReason::Slow)),
-            (422, false, slow, Some(LogReason::Slow), Some(LogReason::Slow)),
-            (200, true, quick, Some(LogReason::Warning), Some(LogReason::Warning)),
-            (500, false, quick, Some(LogReason::Bug), Some(LogReason::Bug)),
-            (503, false, slow, Some(LogReason::Warning), Some(LogReason::Warning)),
+            (200, false, quick, None, Some(wanted_only)),
+            (204, false, Duration::ZERO, None, Some(wanted_only)),
+            (409, false, quick, None, Some(wanted_only)),
+            (401, false, quick, None, Some(wanted_only)),
+            (200, false, slow, Some(slowly), Some(slowly)),
+            (422, false, slow, Some(slowly), Some(slowly)),
+            (200, true, quick, Some(warning), Some(warning)),
+            (500, false, quick, Some(bug), Some(bug)),
+            (503, false, slow, Some(warning), Some(warning)),
         ];
         for (status, has_note, busy, by_default, wanted) in cases {
-            assert_eq!(LogReason::of(status, has_note, busy, false), by_default, "{status} {busy:?}");
-            assert_eq!(LogReason::of(status, has_note, busy, true), wanted, "{status} {busy:?}");
+            assert_eq!(line_of(status, has_note, busy, false), by_default, "{status} {busy:?}");
+            assert_eq!(line_of(status, has_note, busy, true), wanted, "{status} {busy:?}");
         }
     }
 

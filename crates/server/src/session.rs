@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use taskqueue_core::{Scope, Timestamp};
-use taskqueue_dashboard::{Access, SessionCookie, SignInRefusal, Viewer};
+use taskqueue_dashboard::{SessionCookie, SignInRefusal, Viewer};
 use taskqueue_store::InstallationSecret;
 
 use crate::auth::{Caller, Gate, NamedToken, TOKEN_ID_BYTES, TokenDigest, TokenId, digest};
@@ -48,9 +48,7 @@ impl Sessions {
     pub(crate) fn begin(&self, gate: &Gate, token: &str, now: Timestamp) -> Result<SessionCookie, SignInRefusal> {
         let digest = digest(token.as_bytes());
         let caller = gate.with_digest(&digest, || now).ok_or(SignInRefusal::Wrong)?;
-        if let Caller::Named(token) = caller
-            && !token.grant.scopes.allow(Scope::Read)
-        {
+        if caller.is_some_and(|token| !token.grant.scopes.allow(Scope::Read)) {
             return Err(SignInRefusal::NotForReading);
         }
         let lifetime_micros = i64::try_from(LIFETIME.as_micros()).unwrap_or_default();
@@ -80,15 +78,12 @@ impl Sessions {
     /// Whoever looks at a server that asks for no token.
     pub(crate) fn of_everybody(&self) -> Session {
         let form_token = mac(self.secret.as_bytes(), &[b"form"]);
-        Session { viewer: Viewer::new(Access::Everything, &text(&form_token), false), token: None }
+        Session { viewer: Viewer::new(None, &text(&form_token), false), token: None }
     }
 
-    fn session(&self, digest: &TokenDigest, caller: Caller) -> Session {
+    fn session(&self, digest: &TokenDigest, token: Caller) -> Session {
         let form_token = text(&mac(&self.key(digest), &[b"form"]));
-        let (access, token) = match caller {
-            Caller::Anybody => (Access::Everything, None),
-            Caller::Named(token) => (Access::Named(Arc::clone(&token.name), Arc::clone(&token.grant)), Some(token)),
-        };
+        let access = token.as_ref().map(|token| (Arc::clone(&token.name), Arc::clone(&token.grant)));
         Session { viewer: Viewer::new(access, &form_token, true), token }
     }
 

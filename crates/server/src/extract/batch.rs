@@ -1,7 +1,6 @@
 //! Requests with a body or a filter that may be large, which is then understood away from the threads that serve other requests: batches,
 //! the places of their items in the answer, and filters.
 
-use axum::extract::{FromRequest, Request};
 use taskqueue_api::batch::{BatchBody, ItemsWriter};
 use taskqueue_core::filter::{Filter, FilterError};
 use taskqueue_core::limits::BATCH_BODY_BYTES;
@@ -16,26 +15,18 @@ use crate::state::AppState;
 const INLINE_BYTES: usize = 64 * 1024;
 
 /// A request that was routed and whose batch has arrived.
-pub(crate) struct BatchCall(pub(crate) Call);
-
-impl FromRequest<AppState> for BatchCall {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        Call::read(request, BATCH_BODY_BYTES, state).await.map(Self)
-    }
-}
+pub(crate) type BatchCall = Call<BATCH_BODY_BYTES>;
 
 impl BatchCall {
     /// Reads the body, and makes of it what `understand` does. The text is dropped: from then on only the items are held, and
     /// what they `weigh` is reserved.
-    pub(crate) async fn body<B: BatchBody + 'static, T: Send + 'static>(
+    pub(crate) async fn items<B: BatchBody + 'static, T: Send + 'static>(
         &mut self,
         state: &AppState,
         understand: fn(B) -> T,
         weigh: fn(&T) -> usize,
     ) -> Result<T, ApiError> {
-        let Self(Call { headers, body, reservation, .. }) = self;
+        let Self { headers, body, reservation, .. } = self;
         let body = std::mem::take(body);
         if !body.is_empty() && !is_json(headers) {
             return Err(B::not_json().into());
@@ -123,17 +114,9 @@ impl<I> Places<I> {
         self.places.len() * MOST_ITEM_BYTES + self.refused_bytes
     }
 
-    /// Returns the answer to the batch, with what the store decided about the items that it got, in their order.
+    /// Returns the answer to the batch, with what the store decided about the items that it got, in their order. There are tasks of so
+    /// many bytes in it.
     pub(crate) fn answer<A>(
-        self,
-        decided: Vec<A>,
-        write: impl FnMut(&mut ItemsWriter, I, A),
-    ) -> Result<Vec<u8>, ApiError> {
-        self.answer_with(0, decided, write)
-    }
-
-    /// Returns the answer to a batch with tasks of so many bytes.
-    pub(crate) fn answer_with<A>(
         self,
         task_bytes: usize,
         decided: Vec<A>,

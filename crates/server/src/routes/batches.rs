@@ -28,11 +28,11 @@ use crate::{prefer, respond};
     responses((status = 200, description = "What became of each task.", body = CreatedTasks)),
 )]
 pub(crate) async fn create_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
-    let (places, tasks) = call.body(&state, sort_creations, creations_bytes).await?;
-    let queue = call.0.queue()?;
+    let (places, tasks) = call.items(&state, sort_creations, creations_bytes).await?;
+    let queue = call.queue()?;
     let reservation = state.budgets.answers.reserve(places.most_bytes()).await?;
-    let answers = write_items(&*state.store, CreateTasks { queue, tasks: tasks.into() }, call.0.into_held()).await?;
-    let body = places.answer(answers, |out, id, created| match created {
+    let answers = write_items(&*state.store, CreateTasks { queue, tasks: tasks.into() }, call.into_held()).await?;
+    let body = places.answer(0, answers, |out, id, created| match created {
         Ok(created) => CreatedTasks::write(out, id, created),
         Err(refusal) => ApiError::from(refusal).write_item(out, &[("id", id.as_str())]),
     })?;
@@ -81,16 +81,16 @@ fn scheduling_bytes(Definition { scheduling, .. }: &Definition) -> usize {
 )]
 pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
     let SortedClaims { places, route, run_ids, worker, workers } =
-        call.body(&state, sort_claims, SortedClaims::bytes).await?;
-    let queue = call.0.queue()?;
+        call.items(&state, sort_claims, SortedClaims::bytes).await?;
+    let queue = call.queue()?;
     // Who has a refused item does not wait: it is an item that is not `none`.
-    let preference = call.0.into_wait_preference().filter(|_| !places.has_refused());
+    let preference = call.into_wait_preference().filter(|_| !places.has_refused());
     let claims = ClaimTasks { queue, route, run_ids, worker, workers, measure, most_bytes: 0 };
     let (batch, applied) = waiting::claim_tasks(&state, claims, &places, preference).await?;
     let Reserved { claimed: items, reservation: room } = batch;
     let task_bytes: usize = items.iter().flatten().flatten().map(|claimed| measure(claimed)).sum();
     let write = move || {
-        places.answer_with(task_bytes, items, |out, run_id, claimed| match claimed {
+        places.answer(task_bytes, items, |out, run_id, claimed| match claimed {
             Ok(Some(claimed)) => ClaimedTasks::write(out, &claimed.task, run_id, claimed.lease_expires_at),
             Ok(None) => ClaimedTasks::write_none(out, run_id),
             Err(StoreError::Busy) => ApiError::no_room_for_claimed().write_item(out, &[("run_id", run_id.as_str())]),
@@ -147,11 +147,11 @@ fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker, workers: said 
     responses((status = 200, description = "What became of each report.", body = ReportedRuns)),
 )]
 pub(crate) async fn report_runs(State(state): State<AppState>, mut call: BatchCall) -> HandlerResult {
-    let (places, reports) = call.body(&state, sort_reports, reports_bytes).await?;
-    let queue = call.0.queue()?;
+    let (places, reports) = call.items(&state, sort_reports, reports_bytes).await?;
+    let queue = call.queue()?;
     let reservation = state.budgets.answers.reserve(places.most_bytes()).await?;
-    let answers = write_items(&*state.store, ReportRuns { queue, reports: reports.into() }, call.0.into_held()).await?;
-    let body = places.answer(answers, |out, (task_id, run_id), done| match done {
+    let answers = write_items(&*state.store, ReportRuns { queue, reports: reports.into() }, call.into_held()).await?;
+    let body = places.answer(0, answers, |out, (task_id, run_id), done| match done {
         Ok(lease_expires_at) => ReportedRuns::write(out, task_id, run_id, lease_expires_at),
         Err(refusal) => {
             ApiError::from(refusal).write_item(out, &[("task_id", task_id.as_str()), ("run_id", run_id.as_str())]);
