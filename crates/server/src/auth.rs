@@ -2,7 +2,7 @@
 //! is by what the request carries; and the tokens that have a name and open a part of the API, of which the server has a set
 //! that can be replaced while requests are served. Only digests of tokens are stored, so that they cannot be shown and the
 //! comparison takes the same time for all credentials. Where tokens come from is the business of the command line; what a caller
-//! may do is decided later, when the endpoint is known (`endpoints.rs`); sessions of browsers are in `session.rs`.
+//! may do is decided later, when the endpoint is known (`endpoints.rs`); sessions of browsers are in `pages.rs`.
 
 use std::collections::HashMap;
 use std::fmt;

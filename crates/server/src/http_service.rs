@@ -26,11 +26,10 @@ use crate::error::{ApiError, HOLD_BUSY};
 use crate::extract::discard;
 use crate::idle_connections::IdleEntry;
 use crate::listener::ClientAddress;
-use crate::pages::{self, Pages};
+use crate::pages::{self, Pages, Session};
 use crate::path::{is_unroutable, normalised_uri};
 use crate::request_log::{LogNote, RequestId, RequestIds, RequestLog, RequestRecord};
 use crate::router;
-use crate::session::Session;
 use crate::state::AppState;
 
 const SERVER_VERSION: HeaderName = HeaderName::from_static(headers::SERVER_VERSION);

@@ -9,11 +9,7 @@ use tokio::sync::Notify;
 
 /// The order in which connections are closed: first those that never sent an authenticated request, then the others;
 /// among both, the one that has been idle for longest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    is_authenticated: bool,
-    number: u64,
-}
+type Rank = (bool, u64);
 
 #[derive(Debug, Default)]
 pub(crate) struct IdleConnections(Mutex<RankedConnections>);
@@ -61,7 +57,7 @@ impl IdleEntry {
         if state.rank.is_none() {
             let mut connections = self.connections.0.lock();
             connections.count += 1;
-            let rank = Rank { is_authenticated: state.is_authenticated, number: connections.count };
+            let rank = (state.is_authenticated, connections.count);
             connections.by_rank.insert(rank, Arc::clone(&self.close));
             state.rank = Some(rank);
         }

@@ -26,7 +26,6 @@ mod respond;
 mod router;
 mod routes;
 mod run;
-mod session;
 pub mod state;
 mod throttled_line;
 pub mod tls;

@@ -25,7 +25,7 @@ use tracing::Level;
 use crate::auth::NamedToken;
 use crate::connection::Disconnect;
 use crate::listener::ClientAddress;
-use crate::metrics::{AnsweredRequest, PathTemplate, RequestCounts};
+use crate::metrics::{PathTemplate, RequestCounts};
 use crate::path::queue_component;
 
 /// A request that takes longer is slow.
@@ -109,7 +109,7 @@ impl RequestRecord {
         let duration = method.map_or(Duration::ZERO, |_| self.at.elapsed());
         let waits_since = self.disconnect.and_then(|disconnect| disconnect.waits_since());
         let busy = waits_since.map_or(duration, |since| since.saturating_duration_since(self.at));
-        counts.count(AnsweredRequest { method, template: self.template, status, code, busy });
+        counts.count(method, self.template, status, code, busy);
         let Some((level, words)) = line_of(status, note.is_some(), busy, self.log.log_all) else { return };
         let path = method.map(|_| self.template.as_str());
         // Of other paths that part may be anything, also a secret.

@@ -94,7 +94,7 @@ impl Activity {
 
     /// Returns whether a read is under way whose client has disconnected.
     pub(super) fn client_has_disconnected(&self) -> bool {
-        self.client_check.is_some_and(|check| check.has_disconnected())
+        self.client_check.is_some_and(|check| check.has_disconnected)
     }
 
     /// Returns whether a request is under way: its head is complete and its response is not yet sent.
@@ -146,7 +146,7 @@ impl Activity {
             (Some(blocked), _) => Some(blocked.deadline(timeouts, scarcity)),
             (None, Phase::Idle) if self.request_body.is_consumed() => Some(self.since + timeouts.park),
             (None, Phase::Head) => Some(self.since + timeouts.head),
-            (None, Phase::Request) => self.client_check.map(|check| check.next_check()),
+            (None, Phase::Request) => self.client_check.map(|check| check.next_check),
             (None, Phase::Idle | Phase::Flushing) => None,
         }
     }

@@ -30,23 +30,19 @@ pub(super) enum NextStep {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientCheck {
     begun: Instant,
-    next_check: Instant,
+    pub(super) next_check: Instant,
     is_due: bool,
     /// True if the client understands interim responses (1xx), which came with HTTP/1.1.
     takes_interim: bool,
     /// True if the last check ended with a probe.
     probed: bool,
-    has_disconnected: bool,
+    pub(super) has_disconnected: bool,
 }
 
 impl ClientCheck {
     pub(super) fn new(version: Version, now: Instant) -> Self {
         let (next_check, takes_interim) = (now + CHECK_INTERVAL, version != Version::HTTP_10);
         Self { begun: now, next_check, is_due: false, takes_interim, probed: false, has_disconnected: false }
-    }
-
-    pub(super) fn next_check(&self) -> Instant {
-        self.next_check
     }
 
     pub(super) fn set_due(&mut self, now: Instant) {
@@ -82,14 +78,6 @@ impl ClientCheck {
         }
         self.has_disconnected |= step == NextStep::DropRead;
         step
-    }
-
-    pub(super) fn set_disconnected(&mut self) {
-        self.has_disconnected = true;
-    }
-
-    pub(super) fn has_disconnected(&self) -> bool {
-        self.has_disconnected
     }
 }
 
@@ -172,7 +160,7 @@ mod tests {
             let mut check = ClientCheck::new(version, start);
             for (at, peer, expected) in checks {
                 assert_eq!(check.check(*peer, start + Duration::from_millis(*at)), *expected, "{name} at {at}");
-                assert_eq!(check.has_disconnected(), *expected == DropRead, "{name} at {at}");
+                assert_eq!(check.has_disconnected, *expected == DropRead, "{name} at {at}");
             }
         }
     }
@@ -182,12 +170,12 @@ mod tests {
         let start = Instant::now();
         let mut check = ClientCheck::new(Version::HTTP_11, start);
         assert!(!check.take_due());
-        assert_eq!(check.next_check(), start + CHECK_INTERVAL);
+        assert_eq!(check.next_check, start + CHECK_INTERVAL);
         check.set_due(start + CHECK_INTERVAL);
         assert_eq!((check.take_due(), check.take_due()), (true, false));
-        assert_eq!(check.next_check(), start + 2 * CHECK_INTERVAL);
+        assert_eq!(check.next_check, start + 2 * CHECK_INTERVAL);
         check.check(PeerState::HalfClosed, start + CHECK_INTERVAL);
-        assert_eq!(check.next_check(), start + CHECK_INTERVAL + PROBE_TIME, "a probe is answered soon");
+        assert_eq!(check.next_check, start + CHECK_INTERVAL + PROBE_TIME, "a probe is answered soon");
     }
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -97,7 +97,7 @@ impl ConnectionIo {
         let step = check.check(stream.peer_state(context), Instant::now());
         // A client that has closed its sending side and has not even taken its earlier responses counts as disconnected.
         if step == NextStep::Probe && !stream.sends_at_once(PROBE) {
-            check.set_disconnected();
+            check.has_disconnected = true;
         }
     }
 

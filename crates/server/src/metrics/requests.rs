@@ -58,17 +58,6 @@ impl PathTemplate {
     }
 }
 
-/// A request that was answered.
-#[derive(Clone, Copy)]
-pub(crate) struct AnsweredRequest<'a> {
-    /// `None` if the head was not understood.
-    pub(crate) method: Option<&'a Method>,
-    pub(crate) template: PathTemplate,
-    pub(crate) status: u16,
-    pub(crate) code: Option<ErrorCode>,
-    pub(crate) busy: Duration,
-}
-
 /// The requests of one method and path.
 pub(crate) struct EndpointValues {
     pub(crate) method: &'static str,
@@ -88,14 +77,22 @@ impl Default for RequestCounts {
 }
 
 impl RequestCounts {
-    pub(crate) fn count(&self, answered: AnsweredRequest<'_>) {
-        let named = answered.method.map_or(OTHER, Method::as_str);
+    /// Counts an answered request; there is no method if its head was not understood.
+    pub(crate) fn count(
+        &self,
+        method: Option<&Method>,
+        template: PathTemplate,
+        status: u16,
+        code: Option<ErrorCode>,
+        busy: Duration,
+    ) {
+        let named = method.map_or(OTHER, Method::as_str);
         let method = METHODS.iter().position(|known| *known == named).unwrap_or(METHODS.len() - 1);
-        let Some(endpoint) = self.endpoints.get(answered.template.0).map(|methods| &methods[method]) else { return };
-        let status = STATUSES.binary_search(&answered.status).unwrap_or(STATUSES.len());
+        let Some(endpoint) = self.endpoints.get(template.0).map(|methods| &methods[method]) else { return };
+        let status = STATUSES.binary_search(&status).unwrap_or(STATUSES.len());
         endpoint.statuses[status].fetch_add(1, Ordering::Relaxed);
-        endpoint.durations.add(u64::try_from(answered.busy.as_micros()).unwrap_or(u64::MAX));
-        if let Some(code) = answered.code {
+        endpoint.durations.add(u64::try_from(busy.as_micros()).unwrap_or(u64::MAX));
+        if let Some(code) = code {
             self.errors[code as usize].fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -160,13 +157,6 @@ mod tests {
         let counts = RequestCounts::default();
         let claim = PathTemplate::of("/api/v2/queues/q/tasks/claim");
         let page = PathTemplate::of("/ui/queues/q/tasks");
-        let answered = |method, template, status| AnsweredRequest {
-            method,
-            template,
-            status,
-            code: (status == 503).then_some(ErrorCode::DatabaseBusy),
-            busy: Duration::from_millis(3),
-        };
         let invented = Method::from_bytes(b"GETX").unwrap();
         for (method, template, status) in [
             (Some(&Method::POST), claim, 200),
@@ -176,7 +166,8 @@ mod tests {
             (Some(&invented), PathTemplate::of("/ui"), 404),
             (None, PathTemplate::UNMATCHED, 599),
         ] {
-            counts.count(answered(method, template, status));
+            let code = (status == 503).then_some(ErrorCode::DatabaseBusy);
+            counts.count(method, template, status, code, Duration::from_millis(3));
         }
         let times = |status: &str, count| (status.to_owned(), count);
         assert_eq!(

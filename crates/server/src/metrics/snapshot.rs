@@ -18,8 +18,7 @@ use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::sync;
 use tokio::time::{Instant, timeout};
 
-use super::event_counts::EventCounts;
-use super::labels::{LabelledFigures, Labelling, RouteNames, named_queues};
+use super::labels::{EventCounts, LabelledFigures, Labelling, RouteNames, named_queues};
 use super::requests::{EndpointValues, RequestCounts};
 use super::text::{MetricsText, TextFormat};
 use crate::accept::{ConnectionCounts, Connections};

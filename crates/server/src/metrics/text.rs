@@ -16,8 +16,7 @@ use taskqueue_core::pending_parts::PendingState;
 use taskqueue_core::{Status, Timestamp};
 use taskqueue_store::histogram::HistogramValues;
 
-use super::event_counts::in_seconds;
-use super::labels::LabelledRoute;
+use super::labels::{LabelledRoute, in_seconds};
 use super::list::{self, Metric};
 use super::snapshot::Snapshot;
 use crate::prefer::MediaRange;
