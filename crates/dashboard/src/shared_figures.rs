@@ -27,14 +27,8 @@ const QUEUES_KEPT: usize = 2_048;
 /// What was read last of each queue.
 #[derive(Default)]
 pub(crate) struct SharedFigures {
-    /// Held while figures are read.
-    known: Mutex<HashMap<QueueKey, KnownFigures>>,
-}
-
-struct KnownFigures {
-    /// When the read began.
-    begun: Instant,
-    queue: Arc<SharedQueue>,
+    /// With when their read began. Held while figures are read.
+    known: Mutex<HashMap<QueueKey, (Instant, Arc<SharedQueue>)>>,
 }
 
 /// What pages show of a queue.
@@ -92,16 +86,16 @@ impl SharedFigures {
         if known.len() + queues.len() > QUEUES_KEPT {
             known.clear();
         }
-        let is_missing = |key: &QueueKey| known.get(key).is_none_or(|known| known.begun < came);
+        let is_missing = |key: &QueueKey| known.get(key).is_none_or(|(begun, _)| *begun < came);
         let missing: Vec<QueueKey> = queues.iter().copied().filter(is_missing).collect();
         let begun = Instant::now();
         read_figures(store, &missing, &starving(ROUTES_LOOKED_AT), PendingDetail::Number, |read| {
             for (key, figures) in read.queues {
-                known.insert(key, KnownFigures { begun, queue: Arc::new(SharedQueue::of(figures)) });
+                known.insert(key, (begun, Arc::new(SharedQueue::of(figures))));
             }
         })
         .await?;
-        let found = |key| known.get(key).filter(|known| known.begun >= came).map(|known| Arc::clone(&known.queue));
+        let found = |key| known.get(key).filter(|(begun, _)| *begun >= came).map(|(_, queue)| Arc::clone(queue));
         Ok(queues.iter().map(found).collect())
     }
 }

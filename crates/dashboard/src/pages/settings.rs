@@ -1,32 +1,31 @@
-//! The settings of a queue: pause, limits, retention. What is typed is read in `settings/fields.rs`. A retention that would delete tasks
-//! at once is asked about first.
+//! The settings of a queue: pause, limits, retention; and the fields of their form: what is typed, what is wrong with it, and the change that
+//! it makes. A retention that would delete tasks at once is asked about first.
 
-mod fields;
-
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use askama::Template;
 use axum::body::Body;
 use axum::http::StatusCode;
 use sha2::{Digest, Sha256};
-use taskqueue_core::limits::PAGE_BYTES;
+use taskqueue_core::limits::{NAME_CHARS, PAGE_BYTES, ROUTE_LIMITS_MAX};
+use taskqueue_core::settings::{RetentionPatch, RouteLimitsPatch};
 use taskqueue_core::{
-    QueueFigures, QueueName, QueueSettings, Retention, RouteSelection, Scope, SettingsPatch, Status, TaskFilter,
+    QueueFigures, QueueName, QueueSettings, Retention, Route, RouteSelection, Scope, SettingsPatch, Status, TaskFilter,
     TaskOrder, TaskQuery, TaskSelection, TaskView, Timestamp,
 };
 use taskqueue_store::command::ChangeSettings;
 use taskqueue_store::{Store, StoreError, StoreExt};
 use tokio::time::timeout;
 
-use self::fields::SettingsFields;
 use crate::address::{Query, own_address};
 use crate::answer::hex_digits;
+use crate::field::{self, Field, PairRow};
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::shared_figures::running_of;
+use crate::show;
 use crate::visit::Visit;
-use crate::{field, show};
 
 /// Tells one state of the settings from another.
 const DIGEST_BYTES: usize = 8;
@@ -224,6 +223,122 @@ fn counted(routes: Vec<String>) -> HashMap<String, u64> {
     counts
 }
 
+/// Empty rows for limits of more routes.
+const EMPTY_ROWS: usize = 2;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct SettingsFields {
+    max_running: Field,
+    /// The limits of routes, with how many tasks run that were claimed for each: `3/8`.
+    limits: Vec<PairRow>,
+    /// For how long tasks are kept, by [`Retention::STATUSES`].
+    kept: [Field; 3],
+}
+
+impl SettingsFields {
+    /// The values of a queue.
+    fn of(settings: &QueueSettings) -> Self {
+        let seconds_text = |seconds: u64| field::seconds_text(seconds as f64);
+        let limit = |(route, limit): (&Route, &u64)| PairRow::of((route.as_str(), &limit.to_string()));
+        Self {
+            max_running: Field::with(settings.max_running.map(|most| most.to_string()).unwrap_or_default()),
+            limits: with_empty_rows(settings.route_limits.iter().map(limit)),
+            kept: Retention::STATUSES
+                .map(|status| Field::with(settings.retention.seconds(status).map(seconds_text).unwrap_or_default())),
+        }
+    }
+
+    /// Returns what was typed. A field that was not sent is as the queue has it.
+    fn typed(form: &Query, settings: &QueueSettings) -> Self {
+        let mut fields = Self::of(settings);
+        field::take_typed(form, fields.all());
+        if form.has("route") {
+            fields.limits = with_empty_rows(form.all("route").zip(form.all("limit")).map(PairRow::of));
+        }
+        fields
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = (&'static str, &mut Field)> {
+        let kept = Retention::STATUSES.map(|status| status.as_str()).into_iter().zip(&mut self.kept);
+        [("max_running", &mut self.max_running)].into_iter().chain(kept)
+    }
+
+    /// Returns whether any limit of a route is set.
+    fn has_limits(&self) -> bool {
+        self.limits.iter().any(|row| !row.name.is_empty())
+    }
+
+    /// Says how many tasks run that were claimed for the routes with limits.
+    fn count_running(&mut self, running: &HashMap<String, u64>) {
+        for row in self.limits.iter_mut().filter(|row| !row.name.is_empty() && !row.value.is_empty()) {
+            row.note = format!("{}/{}", show::number(running.get(&row.name).copied().unwrap_or(0)), row.value);
+        }
+    }
+
+    /// The change to these values; none if a field is wrong, which then says so.
+    fn patch(&mut self, settings: &QueueSettings) -> Option<SettingsPatch> {
+        let shown = Self::of(settings);
+        let retention = settings.retention;
+        let max_running = self.max_running.read_filled(limit);
+        // Routes that it does not name any more have no limit.
+        let gone = settings.route_limits.keys().map(|route| (route.clone(), None));
+        let route_limits = self.route_limits().map(|limits| gone.chain(limits).collect());
+        let mut kept = |at: usize| {
+            let before = retention.seconds(Retention::STATUSES[at]);
+            kept_seconds(&mut self.kept[at], &shown.kept[at], before)
+        };
+        let (succeeded, failed, cancelled) = (kept(0), kept(1), kept(2));
+        Some(SettingsPatch {
+            paused: None,
+            max_running: Some(max_running?),
+            route_limits: RouteLimitsPatch::Merge(route_limits?),
+            retention: RetentionPatch {
+                succeeded_seconds: Some(succeeded?),
+                failed_seconds: Some(failed?),
+                cancelled_seconds: Some(cancelled?),
+            },
+        })
+    }
+
+    fn route_limits(&mut self) -> Option<BTreeMap<Route, Option<u64>>> {
+        let mut limits: BTreeMap<Route, Option<u64>> = BTreeMap::new();
+        for row in self.limits.iter_mut().filter(|row| !row.is_empty()) {
+            let read = Route::parse(&row.name)
+                .ok_or_else(|| {
+                    format!("Name the route: 1 to {NAME_CHARS} of A-Z a-z 0-9 . _ - that begin with a letter or digit.")
+                })
+                .and_then(|route| Ok((route, limit(&row.value)?)));
+            match read {
+                Ok((route, _)) if limits.contains_key(&route) => {
+                    row.error = Some("This route has a limit already; give one of them.".to_owned());
+                }
+                Ok(_) if limits.len() == ROUTE_LIMITS_MAX => {
+                    row.error = Some(format!("At most {ROUTE_LIMITS_MAX} routes can have a limit."));
+                }
+                Ok((route, limit)) => drop(limits.insert(route, Some(limit))),
+                Err(error) => row.error = Some(error),
+            }
+        }
+        self.limits.iter().all(|row| row.error.is_none()).then_some(limits)
+    }
+}
+
+fn with_empty_rows(rows: impl Iterator<Item = PairRow>) -> Vec<PairRow> {
+    PairRow::with_empty_ones(rows, EMPTY_ROWS, 0..=usize::MAX)
+}
+
+fn limit(text: &str) -> Result<u64, String> {
+    field::integer(text, 0).map(i64::unsigned_abs)
+}
+
+/// For how many seconds tasks are kept; nothing for ever. None if that is wrong, which then is said.
+fn kept_seconds(field: &mut Field, shown: &Field, before: Option<u64>) -> Option<Option<u64>> {
+    if field.value == shown.value {
+        return Some(before);
+    }
+    field.read_filled(|text| field::whole_seconds(text, 0, u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,5 +375,67 @@ mod tests {
     fn tasks_are_counted_for_the_route_that_they_were_claimed_for() {
         let running = counted(["gpu", "cpu", "gpu"].map(str::to_owned).to_vec());
         assert_eq!(running, HashMap::from([("gpu".to_owned(), 2), ("cpu".to_owned(), 1)]));
+    }
+}
+
+#[cfg(test)]
+mod fields_tests {
+    use super::*;
+
+    fn settings() -> QueueSettings {
+        QueueSettings {
+            paused: true,
+            max_running: Some(8),
+            route_limits: [(Route::parse("gpu").unwrap(), 2)].into(),
+            retention: Retention { succeeded_seconds: Some(604_800), ..Retention::default() },
+        }
+    }
+
+    fn after(form: &str) -> Result<QueueSettings, Vec<String>> {
+        let mut fields = SettingsFields::typed(&Query::parse(form), &settings());
+        match fields.patch(&settings()) {
+            Some(patch) => Ok(patch.apply(&settings()).unwrap()),
+            None => {
+                let rows: Vec<String> = fields.limits.iter().filter_map(|row| row.error.clone()).collect();
+                Err(fields.all().filter_map(|(_, field)| field.error.clone()).chain(rows).collect())
+            }
+        }
+    }
+
+    #[test]
+    fn a_form_that_was_not_changed_changes_nothing() {
+        assert_eq!(after(""), Ok(settings()));
+        let shown = "max_running=8&route=gpu&limit=2&route=&limit=&succeeded=7+days&failed=&cancelled=";
+        assert_eq!(after(shown), Ok(settings()), "and the pause stays");
+        assert_eq!(SettingsFields::of(&settings()).limits.len(), 1 + EMPTY_ROWS);
+    }
+
+    #[test]
+    fn what_is_typed_replaces_all_of_it_and_empty_is_no_limit() {
+        let changed = after("max_running=&route=cpu&limit=0&route=&limit=&succeeded=&failed=36+h&cancelled=0").unwrap();
+        assert_eq!((changed.max_running, changed.paused), (None, true));
+        assert_eq!(changed.route_limits, [(Route::parse("cpu").unwrap(), 0)].into());
+        let Retention { succeeded_seconds, failed_seconds, cancelled_seconds } = changed.retention;
+        assert_eq!((succeeded_seconds, failed_seconds, cancelled_seconds), (None, Some(129_600), Some(0)));
+    }
+
+    #[test]
+    fn each_wrong_field_says_what_is_wrong() {
+        let cases = [
+            ("max_running=-1", "at least 0"),
+            ("max_running=many", "at least 0"),
+            ("route=gpu&limit=", "at least 0"),
+            ("route=&limit=3", "Name the route"),
+            ("route=a%2Fb&limit=3", "Name the route"),
+            ("route=a&limit=3&route=a&limit=4", "has a limit already"),
+            ("failed=soon", "a number with its unit"),
+            ("failed=0.5+s", "a whole number"),
+        ];
+        for (form, expected) in cases {
+            let errors = after(form).unwrap_err();
+            assert!(matches!(errors.as_slice(), [error] if error.contains(expected)), "{form}: {errors:?}");
+        }
+        let many: String = (0..=ROUTE_LIMITS_MAX).map(|n| format!("route=r{n}&limit=1&")).collect();
+        assert!(after(&many).unwrap_err()[0].contains("At most 256 routes"));
     }
 }

@@ -114,13 +114,9 @@ pub(crate) struct Minute {
 
 /// Columns for minutes, the latest on the right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spark(Vec<Minute>);
+pub(crate) struct Spark(pub(crate) Vec<Minute>);
 
 impl Spark {
-    pub(crate) fn new(minutes: Vec<Minute>) -> Self {
-        Self(minutes)
-    }
-
     /// How high the part that did not fail and the part that failed are.
     fn heights(minute: Minute, most: u64) -> (u64, u64) {
         let height = |count: u64| {
@@ -228,9 +224,9 @@ mod tests {
 
     #[test]
     fn the_latest_minute_is_on_the_right_and_the_sum_is_said_in_words() {
-        let text = Spark::new(vec![Minute::default(), Minute { ended: 4, failed: 1 }]).to_string();
+        let text = Spark(vec![Minute::default(), Minute { ended: 4, failed: 1 }]).to_string();
         assert!(text.contains(r#"d="M10 40h8v-30h-8z""#) && text.contains(r#"d="M10 10h8v-10h-8z""#), "{text}");
         assert!(text.contains("last 2 minutes: at most 4 in one; 1 failed in all"), "{text}");
-        assert!(Spark::new(Vec::new()).to_string().contains(r#"viewBox="0 0 1 40""#));
+        assert!(Spark(Vec::new()).to_string().contains(r#"viewBox="0 0 1 40""#));
     }
 }

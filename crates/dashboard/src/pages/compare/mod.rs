@@ -1,10 +1,9 @@
 //! Tasks side by side: what differs in their args, what came out, which is the best, and charts of it. What the address asks for is in
 //! `view`, what is read of tasks and kept of them in `collection`; the other modules make the parts of the page.
 
+mod charts;
 mod collection;
 mod columns;
-mod parallel;
-mod scatter;
 mod table;
 mod value;
 mod view;
@@ -13,12 +12,11 @@ use askama::Template;
 use taskqueue_core::QueueName;
 use tokio::sync::Semaphore;
 
+use self::charts::{Parallel, Scatter};
 use self::collection::Extent;
 use self::columns::{Column, Columns};
-use self::parallel::Parallel;
-use self::scatter::Scatter;
 use self::table::{Groups, Head, PAGE_ROWS, Sort, Table};
-use self::view::{MOST_TASKS, ScaleChoice, View};
+use self::view::{MOST_TASKS, View};
 use crate::layout::{self, PageResult, Section, Shell};
 use crate::problem::Problem;
 use crate::selected::FilterMark;
@@ -85,8 +83,8 @@ impl<'c> ComparePage<'c> {
         let is_log = self.scatter.as_ref().is_some_and(|scatter| scatter.is_log(axis));
         let choice = if axis == "x" { self.view.x_scale } else { self.view.y_scale };
         let automatic = match (choice, is_log) {
-            (ScaleChoice::Auto, true) => "log (auto)",
-            (ScaleChoice::Auto, false) => "linear (auto)",
+            (None, true) => "log (auto)",
+            (None, false) => "linear (auto)",
             _ => "auto",
         };
         [("", automatic), ("linear", "linear"), ("log", "log")]
@@ -152,7 +150,7 @@ fn page_of<'c>(
     let groups = Groups::new(columns, view, sort);
     let table = Table::new(columns, view, &table::sorted(columns, sort));
     let rows = groups.as_ref().map_or(collection.rows.len(), |groups| groups.groups.len());
-    let (auto_x, auto_y) = scatter::axis_columns(columns, view);
+    let (auto_x, auto_y) = charts::axis_columns(columns, view);
     let filter = view.selectors.filter.as_deref().unwrap_or_default();
     ComparePage {
         filter_error: view.selection.as_ref().err().map(|error| FilterMark::new(filter, error)),

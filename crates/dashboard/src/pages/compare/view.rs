@@ -30,23 +30,9 @@ const EVERY_STATE: &str = "all";
 /// Changes that one address carries: a button carries one.
 const CHANGES: usize = 4;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum ScaleChoice {
-    /// By the numbers.
-    #[default]
-    Auto,
-    Linear,
-    Log,
-}
-
-impl ScaleChoice {
-    fn parse(word: Option<&str>) -> Self {
-        match word {
-            Some("linear") => Self::Linear,
-            Some("log") => Self::Log,
-            _ => Self::Auto,
-        }
-    }
+/// Returns whether a scale is to be logarithmic; nothing if the numbers decide.
+fn read_scale(word: Option<&str>) -> Option<bool> {
+    word.filter(|word| ["linear", "log"].contains(word)).map(|word| word == "log")
 }
 
 /// What tasks are grouped by.
@@ -73,8 +59,9 @@ pub(super) struct View {
     pub(super) higher: Vec<Path>,
     pub(super) x: Option<Path>,
     pub(super) y: Option<Path>,
-    pub(super) x_scale: ScaleChoice,
-    pub(super) y_scale: ScaleChoice,
+    /// Whether a scale is logarithmic; nothing if the numbers decide.
+    pub(super) x_scale: Option<bool>,
+    pub(super) y_scale: Option<bool>,
     pub(super) color: Option<Path>,
     pub(super) axes: Vec<Path>,
     pub(super) grouping: Option<Grouping>,
@@ -130,8 +117,8 @@ impl View {
             higher,
             x,
             y,
-            x_scale: ScaleChoice::parse(query.get("x_scale")),
-            y_scale: ScaleChoice::parse(query.get("y_scale")),
+            x_scale: read_scale(query.get("x_scale")),
+            y_scale: read_scale(query.get("y_scale")),
             color,
             axes,
             grouping,

@@ -4,7 +4,7 @@ use askama::Template;
 use taskqueue_core::limits::RETRY_DELAY_FACTOR_DEFAULT;
 use taskqueue_core::scheduling::OnDependencyFailure;
 use taskqueue_core::shell::CommandLine;
-use taskqueue_core::{Definition, QueueName, Refusal, Scheduling, TaskId, Timestamp};
+use taskqueue_core::{Definition, QueueName, Refusal, TaskId, Timestamp};
 use taskqueue_store::command::{CreateTask, NewTask};
 use taskqueue_store::{StoreError, StoreExt};
 
@@ -163,10 +163,7 @@ pub(super) fn with_other_flags(
         .optional("--priority", number(task.priority, default.priority))
         .optional("--max-attempts", number(task.max_attempts, default.max_attempts))
         .optional("--not-before", not_before.map(|at| at.to_string()));
-    with_waiting_flags(command, &task.scheduling)
-}
-
-fn with_waiting_flags(command: CommandLine, scheduling: &Scheduling) -> Option<CommandLine> {
+    let scheduling = &task.scheduling;
     let delay = scheduling.retry_delay.map(|delay| {
         let (first, longest) = (delay.seconds(), delay.max_seconds());
         // The flag has whole seconds, doubles the delay, and wants the longer one last.

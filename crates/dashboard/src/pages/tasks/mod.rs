@@ -1,9 +1,8 @@
-//! The tasks of a queue: the list with its filter, columns, order and pages. What can be done with many tasks at once is in `confirm.rs`
-//! and `actions.rs`, the download of everything that matches in `download.rs`.
+//! The tasks of a queue: the list with its filter, columns, order and pages. What can be done with many tasks at once is in
+//! `actions.rs`, the download of everything that matches in `download.rs`.
 
 pub(crate) mod actions;
 pub(crate) mod completion;
-pub(crate) mod confirm;
 pub(crate) mod download;
 mod rows;
 mod view;
