@@ -4,7 +4,6 @@
 
 pub(crate) mod errors;
 pub(crate) mod field;
-mod members;
 
 use std::borrow::BorrowMut;
 
@@ -13,7 +12,7 @@ use taskqueue_core::json::{self, ObjectWriter, ParseError, Value};
 use crate::ErrorCode;
 
 pub use errors::{BodyErrors, Invalid, Location, LocationStep, RequestError};
-pub(crate) use members::{Members, REQUIRED};
+pub(crate) use field::{Members, REQUIRED};
 
 /// A request body, or an object inside one.
 pub trait Body: Sized {

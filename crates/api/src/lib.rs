@@ -26,7 +26,6 @@ pub mod parameters;
 pub mod paths;
 pub mod queue;
 pub mod run;
-pub mod scheduling;
 pub mod schema;
 pub mod stats;
 pub mod task;

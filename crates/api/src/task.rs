@@ -11,9 +11,9 @@ use taskqueue_core::{Definition, QueueName, Route, Routes, RunId, Scheduling, St
 use utoipa::ToSchema;
 
 use crate::object_reader::{ObjectReader, Unreadable, WireValue};
-use crate::scheduling::{self, RetryDelaySchema};
 use crate::schema;
-pub use crate::task_body::{BulkUpdateRequest, CreateTaskRequest, Creation, UpdateTaskRequest};
+use crate::task_body::read_scheduling;
+pub use crate::task_body::{BulkUpdateRequest, CreateTaskRequest, Creation, RetryDelaySchema, UpdateTaskRequest};
 
 /// Bytes of a task resource without its JSON texts, roughly: enough to seldom grow the buffer.
 const TASK_FRAME_BYTES: usize = 640;
@@ -93,7 +93,7 @@ macro_rules! task_resource {
                 Ok(Self {
                     $( $field: <$kind as WireValue>::read(&object, stringify!($field))?, )*
                     $( $optional: object.optional(stringify!($optional), <$optional_kind as WireValue>::read)?, )*
-                    scheduling: scheduling::read(&object)?,
+                    scheduling: read_scheduling(&object)?,
                     archived: object.optional("archived", |object, name| object.boolean(name))?.unwrap_or(false),
                 })
             }
