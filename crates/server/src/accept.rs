@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use crate::config::{Config, Timeouts};
 use crate::connection::{self, Handler, StopSignal};
 use crate::idle_connections::{IdleConnections, IdleEntry};
-use crate::listener::{ClientAddress, Listener, Stream};
+use crate::listener::{ClientAddress, Stream};
 use crate::memory_budget::Budgets;
 use crate::throttled_line::ThrottledLine;
 use crate::tls::Tls;
@@ -26,27 +26,6 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// How many connections may keep their buffers for a moment after each request (20 MiB in all), which saves the next
 /// request 2 µs of work. Connections above this number free them at once: only requests under way cost memory then.
 const BUFFERED_CONNECTIONS: usize = 1024;
-
-/// A source of connections.
-pub(crate) trait ConnectionSource {
-    /// Waits for the next connection. May be dropped without losing one.
-    fn accept(&self) -> impl Future<Output = io::Result<Stream>> + Send;
-
-    /// With what its connections are encrypted.
-    fn tls(&self) -> Option<&Tls> {
-        None
-    }
-}
-
-impl ConnectionSource for Listener {
-    async fn accept(&self) -> io::Result<Stream> {
-        Listener::accept(self).await
-    }
-
-    fn tls(&self) -> Option<&Tls> {
-        Listener::tls(self)
-    }
-}
 
 /// How many connections a server has at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,14 +54,20 @@ impl Connections {
         Self { slots, cap, idle, timeouts, budgets, stop: watch::Sender::new(StopSignal::None) }
     }
 
-    /// Accepts and serves connections for ever. May be dropped at any moment; the connections are served on.
-    pub(crate) async fn accept(&self, source: &impl ConnectionSource, handler: impl Handler) -> Infallible {
+    /// Accepts and serves connections for ever, encrypted with `tls`. `next` waits for one; dropped, it loses none. May be dropped at any
+    /// moment; the connections are served on.
+    pub(crate) async fn accept<F: Future<Output = io::Result<Stream>>>(
+        &self,
+        next: impl Fn() -> F,
+        tls: Option<&Tls>,
+        handler: impl Handler,
+    ) -> Infallible {
         let (mut full, mut failing) = (ThrottledLine::default(), ThrottledLine::default());
         loop {
-            match source.accept().await {
+            match next().await {
                 Ok(stream) => {
                     let slot = self.slot(&mut full).await;
-                    self.spawn(stream, source.tls().cloned(), slot, handler.clone());
+                    self.spawn(stream, tls.cloned(), slot, handler.clone());
                 }
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {

@@ -99,12 +99,6 @@ pub struct Gate {
 /// server-wide one.
 pub(crate) type Caller = Option<Arc<NamedToken>>;
 
-impl From<Option<Token>> for Gate {
-    fn from(token: Option<Token>) -> Self {
-        Self::new(token, None)
-    }
-}
-
 impl Gate {
     pub fn new(token: Option<Token>, named: Option<SharedTokens>) -> Self {
         Self { token, named }

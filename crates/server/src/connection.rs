@@ -2,11 +2,9 @@
 //! means. Hyper's own head timeout is not used: it cannot tell a slow head from an idle connection.
 
 mod activity;
-mod client_check;
 mod ends;
 mod handler;
 mod io;
-mod service;
 mod waiting;
 
 use std::future::poll_fn;
@@ -25,8 +23,7 @@ use self::activity::TimerAction;
 pub(crate) use self::ends::open_tls;
 pub(crate) use self::handler::{Disconnect, Handler, Orders, StopSignal};
 use self::io::{ConnectionIo, READ_BUFFER_BYTES};
-use self::service::TrackedService;
-use self::waiting::{ExchangeEnd, WaitingSlot};
+use self::waiting::{ExchangeEnd, TrackedService, WaitingSlot};
 use crate::config::Timeouts;
 use crate::idle_connections::IdleEntry;
 use crate::listener::Stream;

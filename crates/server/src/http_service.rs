@@ -50,13 +50,8 @@ struct ServiceParts {
     request_ids: RequestIds,
 }
 
-/// Returns the service for all connections. Without a token it accepts requests for this machine only.
-pub fn service(state: AppState) -> HttpService {
-    service_for(Hosts::default(), state)
-}
-
 /// Builds the service for all connections. Without a token it accepts requests for these hosts.
-pub fn service_for(hosts: Hosts, state: AppState) -> HttpService {
+pub fn service(hosts: Hosts, state: AppState) -> HttpService {
     router::document();
     with_router(router::router(state.clone()), hosts, state)
 }

@@ -1,6 +1,6 @@
 //! Bounds on the memory that all requests and answers hold together. A client that is slow with a large body or answer
 //! then makes other clients wait, but does not use up the memory of the machine. `memory_plan.rs` decides how large the
-//! budgets are; `connection/client_check.rs` and `extract/body.rs` decide what happens to slow clients when room is scarce.
+//! budgets are; `connection/activity.rs` and `extract/body.rs` decide what happens to slow clients when room is scarce.
 
 use std::num::NonZero;
 use std::sync::Arc;

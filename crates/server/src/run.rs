@@ -42,26 +42,20 @@ pub struct Listeners {
     pub metrics: Option<Listener>,
 }
 
-impl From<Listener> for Listeners {
-    fn from(api: Listener) -> Self {
-        Self { api, metrics: None }
-    }
-}
-
 /// Serves `store` at `listeners` until `shutdown` is done, and returns when the store is closed. With a delay of the stop, it lasts
 /// until `at_once` is done at the latest.
 ///
 /// `ready` is called once, when requests are about to be answered. Leases are scanned before that, so that no answer shows
 /// a run that ended long ago; if the scan fails, or the database does not tell the secret of sessions, the server does not start.
 pub async fn run(
-    listeners: impl Into<Listeners>,
+    listeners: Listeners,
     store: Arc<dyn Store>,
     config: Config,
     ready: impl FnOnce(),
     shutdown: impl Future<Output = ()>,
     at_once: impl Future<Output = ()>,
 ) -> Result<(), StoreError> {
-    let Listeners { api: listener, metrics: metrics_listener } = listeners.into();
+    let Listeners { api: listener, metrics: metrics_listener } = listeners;
     background::scan_leases_once(&*store).await?;
     let gate = Gate::new(config.token.clone(), config.tokens.clone());
     let budgets = Arc::new(Budgets::new(&config.memory));
@@ -83,7 +77,7 @@ pub async fn run(
     }
     let metrics_service =
         metrics_listener.as_ref().map(|listener| http_service::metrics_service(listener.hosts(), &state));
-    let service = http_service::service_for(hosts, state.clone()).log_requests(config.log_requests);
+    let service = http_service::service(hosts, state.clone()).log_requests(config.log_requests);
     let works = background::begin(&store);
 
     let dashboard = listener.dashboard_url().filter(|_| config.dashboard != Mode::Off);
@@ -94,7 +88,9 @@ pub async fn run(
     ready();
     let serving_metrics = async {
         match (&metrics_listener, metrics_service) {
-            (Some(listener), Some(service)) => metrics_connections.accept(listener, service).await,
+            (Some(listener), Some(service)) => {
+                metrics_connections.accept(|| listener.accept(), listener.tls(), service).await
+            }
             _ => std::future::pending().await,
         }
     };
@@ -111,7 +107,7 @@ pub async fn run(
         }
     };
     tokio::select! {
-        never = connections.accept(&listener, service) => match never {},
+        never = connections.accept(|| listener.accept(), listener.tls(), service) => match never {},
         never = serving_metrics => match never {},
         () = told_to_stop => {}
     }
@@ -138,12 +134,12 @@ pub async fn answer_until<T>(listeners: &Listeners, config: &Config, opened: imp
     let handler = HandlerBeforeStore(Arc::new(RequestIds::new()));
     let at_metrics = async {
         match &listeners.metrics {
-            Some(listener) => metrics_connections.accept(listener, handler.clone()).await,
+            Some(listener) => metrics_connections.accept(|| listener.accept(), listener.tls(), handler.clone()).await,
             None => pending().await,
         }
     };
     let opened = tokio::select! {
-        never = connections.accept(&listeners.api, handler.clone()) => match never {},
+        never = connections.accept(|| listeners.api.accept(), listeners.api.tls(), handler.clone()) => match never {},
         never = at_metrics => match never {},
         opened = opened => opened,
     };

@@ -43,12 +43,7 @@ impl Deref for AppState {
 
 impl AppState {
     /// Serves `store`; without a token to every caller. There is no dashboard.
-    pub fn new(store: Arc<dyn Store>, gate: impl Into<Gate>) -> Self {
-        Self::with_limits(store, gate, Arc::default(), Limits::default())
-    }
-
-    /// Serves `store` with other limits than the default ones.
-    pub fn with_limits(store: Arc<dyn Store>, gate: impl Into<Gate>, budgets: Arc<Budgets>, limits: Limits) -> Self {
+    pub fn new(store: Arc<dyn Store>, gate: Gate, budgets: Arc<Budgets>, limits: Limits) -> Self {
         let sources = MetricSources { waiting_limit: limits.waiting_cap, ..MetricSources::default() };
         Self::with_sources(store, gate, budgets, limits, sources)
     }
@@ -56,14 +51,13 @@ impl AppState {
     /// Serves `store` with what metrics show of the process.
     pub(crate) fn with_sources(
         store: Arc<dyn Store>,
-        gate: impl Into<Gate>,
+        gate: Gate,
         budgets: Arc<Budgets>,
         limits: Limits,
         sources: MetricSources,
     ) -> Self {
         let metrics = Arc::new(Metrics::new(sources));
-        let (gate, readiness) = (gate.into(), Arc::default());
-        let began = Instant::now();
+        let (readiness, began) = (Arc::default(), Instant::now());
         Self(Arc::new(StateParts { store, gate, budgets, limits, readiness, metrics, began, pages: None }))
     }
 

@@ -77,7 +77,7 @@ impl Server {
         let connections = Arc::new(Connections::new(&config(cap, timeouts), budgets));
         let accepting = tokio::spawn({
             let connections = Arc::clone(&connections);
-            async move { match connections.accept(&listener, handler).await {} }
+            async move { match connections.accept(|| listener.accept(), listener.tls(), handler).await {} }
         });
         Self { connections, accepting, address }
     }

@@ -39,11 +39,11 @@ pub(super) async fn linger(mut io: ConnectionIo, handler: &impl Handler, timeout
 /// for example). So only the sending side is closed, and what the client sends is read and dropped until it closes too.
 pub(super) async fn close_in_order(mut stream: Stream, last_response: &str, timeouts: &Timeouts, stop: &mut Orders) {
     let closing = async {
-        stream.write_all(last_response.as_bytes()).await?;
-        stream.shutdown().await?;
+        stream.writer().write_all(last_response.as_bytes()).await?;
+        stream.writer().shutdown().await?;
         let (mut dropped, mut buffer) = (0, [0; 4096]);
         while dropped < LINGER_BYTES {
-            match timeout(timeouts.linger, stream.read(&mut buffer)).await {
+            match timeout(timeouts.linger, stream.reader().read(&mut buffer)).await {
                 Ok(Ok(count @ 1..)) => dropped += count,
                 _ => break,
             }

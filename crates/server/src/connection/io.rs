@@ -12,8 +12,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::activity::{Activity, Phase, SharedActivity};
-use super::client_check::NextStep;
+use super::activity::{Activity, NextStep, Phase, SharedActivity};
 use crate::listener::Stream;
 use crate::memory_budget::{Budgets, Reservation};
 
@@ -154,7 +153,7 @@ impl AsyncRead for ConnectionIo {
         ARRIVED.with_borrow_mut(|arrived| {
             let most = READ_BYTES.min(buffer.remaining());
             let mut part = ReadBuf::new(&mut arrived[..most]);
-            let polled = Pin::new(&mut self.stream).poll_read(cx, &mut part);
+            let polled = self.stream.reader().poll_read(cx, &mut part);
             let read = part.filled();
             buffer.put_slice(read);
             if !read.is_empty() {
@@ -170,7 +169,7 @@ impl AsyncWrite for ConnectionIo {
         if self.holds_back(bytes) {
             return Poll::Ready(Ok(bytes.len()));
         }
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let written = self.stream.writer().poll_write(cx, bytes);
         self.note_write(&written);
         written
     }
@@ -183,19 +182,19 @@ impl AsyncWrite for ConnectionIo {
         if self.holds_back(slices.first().map_or(&[], |slice| slice)) {
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
         }
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let written = self.stream.writer().poll_write_vectored(cx, slices);
         self.note_write(&written);
         written
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Hyper flushes the socket each time it is polled, but only when it has written all of its bytes: a probe that is
         // sent here does not get between the parts of a response.
-        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        let flushed = self.stream.writer().poll_flush(cx);
         if flushed.is_pending() {
             // Over TLS the last record of a response may wait in memory for a client that takes nothing.
             self.activity.lock().wrote(0, Instant::now());
@@ -215,7 +214,7 @@ impl AsyncWrite for ConnectionIo {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        self.stream.writer().poll_shutdown(cx)
     }
 }
 

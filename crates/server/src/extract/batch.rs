@@ -185,6 +185,9 @@ mod tests {
     use taskqueue_store::conformance::model::ModelStore;
 
     use super::*;
+    use crate::auth::Gate;
+    use crate::browser_check::Hosts;
+    use crate::config::Limits;
     use crate::http_service::{HttpService, service};
 
     /// A request with a filter (method, target and body), and the status of its answer.
@@ -258,8 +261,12 @@ mod tests {
     async fn a_long_filter_waits_for_its_turn_and_nobody_else_does() {
         let store = ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000))));
         let secret = InstallationSecret::from_bytes(&[1; 32]).unwrap();
-        let state = AppState::new(Arc::new(store), None).with_dashboard(secret, Mode::Full, false);
-        let http = Arc::new(service(state.clone()));
+        let state = AppState::new(Arc::new(store), Gate::default(), Arc::default(), Limits::default()).with_dashboard(
+            secret,
+            Mode::Full,
+            false,
+        );
+        let http = Arc::new(service(Hosts::default(), state.clone()));
         assert_eq!(status(&http, "PUT", "/api/v2/queues/q", "").await, StatusCode::CREATED);
         let form_token = form_token(&http).await;
         let with = |filter: &str| [endpoints(filter), pages(filter, &form_token)].concat();

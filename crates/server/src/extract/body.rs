@@ -26,7 +26,7 @@ const DISCARD_TIME: Duration = Duration::from_secs(5);
 /// The smallest reservation of a body, so that not every piece of it reserves more.
 const RESERVATION_BYTES: usize = 64 * 1024;
 /// The pace in bytes per second that a large body needs when memory is as scarce as it can be: that of the clients who take
-/// answers then (`connection/client_check.rs`).
+/// answers then (`connection/activity.rs`).
 const SCARCE_PACE: usize = 1_700_000;
 /// How often to check whether memory has become scarce while a body is slow.
 const RECHECK: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -46,7 +46,7 @@ impl Stream {
         poll_fn(|context| {
             let mut space = [0; FIRST_BYTES];
             let mut buffer = ReadBuf::new(&mut space);
-            let polled = Pin::new(&mut *self).poll_read(context, &mut buffer);
+            let polled = self.reader().poll_read(context, &mut buffer);
             polled.map_ok(|()| Bytes::copy_from_slice(buffer.filled()))
         })
         .await
@@ -107,52 +107,20 @@ impl Stream {
         }
     }
 
-    fn reader(self: Pin<&mut Self>) -> Pin<&mut (dyn AsyncRead + Unpin)> {
-        match self.get_mut() {
+    pub(crate) fn reader(&mut self) -> Pin<&mut (dyn AsyncRead + Send + Unpin)> {
+        match self {
             Self::Tcp(stream) => Pin::new(stream as _),
             Self::Tls(stream) => Pin::new(&mut *stream.0 as _),
             Self::Unix(stream) => Pin::new(stream as _),
         }
     }
 
-    fn writer(self: Pin<&mut Self>) -> Pin<&mut (dyn AsyncWrite + Unpin)> {
-        match self.get_mut() {
+    pub(crate) fn writer(&mut self) -> Pin<&mut (dyn AsyncWrite + Send + Unpin)> {
+        match self {
             Self::Tcp(stream) => Pin::new(stream as _),
             Self::Tls(stream) => Pin::new(&mut *stream.0 as _),
             Self::Unix(stream) => Pin::new(stream as _),
         }
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.reader().poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.writer().poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.writer().poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.writer().poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.writer().poll_shutdown(cx)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::support::*;
 const MIB: usize = 1_048_576;
 
 fn limited(store: Arc<dyn Store>, plan: &MemoryPlan) -> HttpService {
-    service(AppState::with_limits(store, None, Arc::new(Budgets::new(plan)), Limits::default()))
+    service(AppState::new(store, Gate::default(), Arc::new(Budgets::new(plan)), Limits::default()))
 }
 
 /// A server over the model with the queue `q`, and so much memory for answers.

@@ -64,7 +64,7 @@ async fn a_storage_that_does_not_work_is_503_with_retry_after() {
         (StoreError::PartlyDone, "database_unavailable", "5"),
     ];
     for (failure, code, retry_after) in failures {
-        let http = service(AppState::new(Arc::new(FailingStore::new(Some(failure))), None));
+        let http = service(state_over(Arc::new(FailingStore::new(Some(failure))), Gate::default()));
         for (method, path, body) in requests {
             let sent = tokio::time::Instant::now();
             let answered = call(&http, method, path, body).await;
@@ -88,7 +88,7 @@ async fn the_message_of_a_503_says_whether_the_outcome_is_known() {
         (StoreError::OutcomeUnknown, "the outcome is not known; read before you repeat"),
         (StoreError::PartlyDone, "a part of this may be done, and the rest is not; repeat the request"),
     ] {
-        let http = service(AppState::new(Arc::new(FailingStore::new(Some(failure))), None));
+        let http = service(state_over(Arc::new(FailingStore::new(Some(failure))), Gate::default()));
         let answered = call(&http, "PUT", "/api/v2/queues/q", "").await;
         let message = answered.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains(part), "{message}");
@@ -97,7 +97,10 @@ async fn the_message_of_a_503_says_whether_the_outcome_is_known() {
 
 #[tokio::test]
 async fn a_broken_store_is_500_with_a_request_id_and_without_the_cause() {
-    let edge = service(AppState::new(Arc::new(FailingStore::new(Some(StoreError::Broken("secret of the bug")))), None));
+    let edge = service(state_over(
+        Arc::new(FailingStore::new(Some(StoreError::Broken("secret of the bug")))),
+        Gate::default(),
+    ));
     for (method, path) in [("GET", "/api/v2/queues"), ("PUT", "/api/v2/queues/q")] {
         let answered = call(&edge, method, path, "").await;
         assert_eq!((answered.status, answered.code().as_str()), (500, "internal_error"), "{method} {path}");
@@ -108,7 +111,7 @@ async fn a_broken_store_is_500_with_a_request_id_and_without_the_cause() {
 
 #[tokio::test]
 async fn a_panic_is_500_with_a_request_id_and_without_its_secret() {
-    let http = service(AppState::new(Arc::new(FailingStore::new(None)), None));
+    let http = service(state_over(Arc::new(FailingStore::new(None)), Gate::default()));
     let first = call(&http, "GET", "/api/v2/queues", "").await;
     assert_eq!((first.status, first.code().as_str()), (500, "internal_error"));
     assert!(first.header(VERSION).is_some());

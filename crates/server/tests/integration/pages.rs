@@ -33,13 +33,13 @@ fn tokens() -> TokenSet {
     all.into_iter().chain([named("worker", &[Scope::Work], "*")]).collect()
 }
 
-fn pages(gate: impl Into<Gate>, mode: DashboardMode) -> HttpService {
-    service(AppState::new(Arc::new(model()), gate).with_dashboard(secret(1), mode, false))
+fn pages(gate: Gate, mode: DashboardMode) -> HttpService {
+    service(state_over(Arc::new(model()), gate).with_dashboard(secret(1), mode, false))
 }
 
 /// A server without a token.
 fn open() -> HttpService {
-    pages(None, DashboardMode::Full)
+    pages(Gate::default(), DashboardMode::Full)
 }
 
 /// A server with the token `s3cret` and those of [`tokens`], and with the queues `mine` and `theirs`.
@@ -136,7 +136,7 @@ async fn an_asset_has_one_type() {
 
 #[tokio::test]
 async fn without_a_dashboard_there_is_nothing_under_ui() {
-    let http = pages(Token::parse("s3cret"), DashboardMode::Off);
+    let http = pages(Gate::new(Token::parse("s3cret"), None), DashboardMode::Off);
     for path in ["/", "/ui", "/ui/", "/ui/sign-in", "/ui/system", "/ui/assets/x/style.css"] {
         let answered = get(&http, path, &[("accept", BROWSER)]).await;
         assert_eq!((answered.status, answered.code().as_str()), (404, "not_found"), "{path}");
@@ -179,7 +179,7 @@ async fn every_refusal_is_a_page_under_ui_and_json_elsewhere() {
 
 #[tokio::test]
 async fn a_page_that_panics_is_a_page_that_says_so() {
-    let state = AppState::new(Arc::new(FailingStore::new(None)), None);
+    let state = state_over(Arc::new(FailingStore::new(None)), Gate::default());
     let http = service(state.with_dashboard(secret(1), DashboardMode::Full, false));
     let answered = get(&http, "/ui/queues/q/workers", &[]).await;
     assert_eq!(answered.status, 500);

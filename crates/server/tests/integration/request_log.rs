@@ -53,7 +53,7 @@ async fn every_failure_of_the_server_is_logged_with_the_id_of_its_answer() {
     for (failure, expected) in
         [(Some(StoreError::Busy), "WARN"), (Some(StoreError::Unavailable), "WARN"), (None, "ERROR")]
     {
-        let http = service(AppState::new(Arc::new(FailingStore::new(failure)), None));
+        let http = service(state_over(Arc::new(FailingStore::new(failure)), Gate::default()));
         let request =
             Request::builder().uri("/api/v2/queues").header("host", "localhost").header("x-request-id", "mine");
         let answered = send(&http, request.body(Body::empty()).unwrap()).await;

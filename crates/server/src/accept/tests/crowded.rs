@@ -166,7 +166,7 @@ struct Scripted {
     calls: Arc<AtomicUsize>,
 }
 
-impl ConnectionSource for Scripted {
+impl Scripted {
     async fn accept(&self) -> io::Result<Stream> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let next = self.outcomes.lock().unwrap().pop();
@@ -193,7 +193,7 @@ async fn an_accept_that_fails_does_not_end_the_loop_and_does_not_make_it_spin() 
     let source = Scripted { outcomes: Mutex::new(outcomes), calls: Arc::clone(&calls) };
     let connections = Connections::new(&config(8, TIMEOUTS), Arc::default());
     let started = std::time::Instant::now();
-    tokio::spawn(async move { match connections.accept(&source, echo_path).await {} });
+    tokio::spawn(async move { match connections.accept(|| source.accept(), None, echo_path).await {} });
 
     client.write_all(HELLO).unwrap();
     assert_eq!(read_answer(&mut client).1, "/hello");

@@ -359,7 +359,7 @@ async fn a_scrape_is_shared_for_a_second() {
 
 #[tokio::test]
 async fn without_a_database_the_rest_is_shown() {
-    let http = service(AppState::new(Arc::new(FailingStore::new(Some(StoreError::Unavailable))), None));
+    let http = service(state_over(Arc::new(FailingStore::new(Some(StoreError::Unavailable))), Gate::default()));
     assert_eq!(call(&http, "GET", "/health", "").await.status, 503);
     let scrape = scrape(&http).await;
     let expected = [
@@ -377,7 +377,7 @@ async fn without_a_database_the_rest_is_shown() {
 #[tokio::test(start_paused = true)]
 async fn a_database_that_hangs_is_asked_once_for_all_and_given_up_after_five_seconds() {
     let store = Arc::new(FailingStore::stuck());
-    let http = service(AppState::new(store.clone(), None));
+    let http = service(state_over(store.clone(), Gate::default()));
     let begun = Instant::now();
     let scrapers: Vec<_> = (0..20)
         .map(|_| {
@@ -395,7 +395,7 @@ async fn a_database_that_hangs_is_asked_once_for_all_and_given_up_after_five_sec
 #[tokio::test(start_paused = true)]
 async fn a_scraper_that_leaves_lets_the_next_one_ask() {
     let store = Arc::new(FailingStore::stuck());
-    let http = service(AppState::new(store.clone(), None));
+    let http = service(state_over(store.clone(), Gate::default()));
     let first = tokio::time::timeout(Duration::from_secs(1), scrape(&http)).await;
     assert!(first.is_err());
     assert_eq!(scrape(&http).await.get("taskqueue_ready"), Some(0.0));

@@ -5,7 +5,7 @@ use tokio::time::{Instant, advance};
 use crate::support::*;
 
 fn over(store: &Arc<FailingStore>) -> HttpService {
-    service(AppState::new(Arc::<FailingStore>::clone(store), None))
+    service(state_over(Arc::<FailingStore>::clone(store), Gate::default()))
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ async fn opened_by(scopes: &[Scope], patterns: &[&str]) -> HttpService {
     let grant = Grant { scopes: scopes.iter().copied().collect(), queues };
     let tokens = [(digest(b"t0ken"), NamedToken::new("name", grant, None))].into_iter().collect();
     let gate = Gate::new(taskqueue_server::auth::Token::parse("s3cret"), Some(SharedTokens::new(tokens)));
-    let http = service(AppState::new(Arc::new(model()), gate));
+    let http = service(state_over(Arc::new(model()), gate));
     for queue in ["exp-1", "prod"] {
         assert_eq!(sent(&http, "PUT", &format!("/api/v2/queues/{queue}"), "s3cret").await.status, 201);
     }

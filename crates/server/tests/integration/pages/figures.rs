@@ -47,7 +47,7 @@ impl WatchedStore {
 async fn with_many_routes() -> (HttpService, Arc<WatchedStore>) {
     let store = Arc::new(WatchedStore { model: model(), asked: Mutex::default() });
     let gate = Gate::new(Token::parse("s3cret"), Some(SharedTokens::new(tokens())));
-    let state = AppState::new(Arc::clone(&store) as Arc<dyn Store>, gate);
+    let state = state_over(Arc::clone(&store) as Arc<dyn Store>, gate);
     let http = service(state.with_dashboard(secret(1), DashboardMode::Full, false));
     let sent = async |path: String, body: String| {
         let headers = [("authorization", "Bearer s3cret"), ("content-type", "application/json")];

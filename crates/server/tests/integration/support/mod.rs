@@ -10,6 +10,8 @@ use async_trait::async_trait;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use taskqueue_server::auth::Token;
+use taskqueue_server::browser_check::Hosts;
+use taskqueue_server::{Limits, http_service};
 use taskqueue_store::conformance::model::variant::{Call, ModelVariant};
 use taskqueue_store::write_request::WriteRequest;
 
@@ -21,7 +23,8 @@ pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use std::time::Duration;
 pub(crate) use taskqueue_core::time::Timestamp;
-pub(crate) use taskqueue_server::http_service::{HttpService, service};
+pub(crate) use taskqueue_server::auth::Gate;
+pub(crate) use taskqueue_server::http_service::HttpService;
 pub(crate) use taskqueue_server::state::AppState;
 pub(crate) use taskqueue_store::conformance::ManualClock;
 pub(crate) use taskqueue_store::conformance::model::ModelStore;
@@ -37,14 +40,24 @@ pub(crate) fn model() -> ModelStore {
     ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000))))
 }
 
+/// What serves a store with the usual limits; without a token to every caller.
+pub(crate) fn state_over(store: Arc<dyn Store>, gate: Gate) -> AppState {
+    AppState::new(store, gate, Arc::default(), Limits::default())
+}
+
+/// A server for this machine only.
+pub(crate) fn service(state: AppState) -> HttpService {
+    http_service::service(Hosts::default(), state)
+}
+
 /// A server over an empty model store, without a token.
 pub(crate) fn server() -> HttpService {
-    service(AppState::new(Arc::new(model()), None))
+    service(state_over(Arc::new(model()), Gate::default()))
 }
 
 /// The same with the token `s3cret`.
 pub(crate) fn guarded_server() -> HttpService {
-    service(AppState::new(Arc::new(model()), Token::parse("s3cret")))
+    service(state_over(Arc::new(model()), Gate::new(Token::parse("s3cret"), None)))
 }
 
 /// An answer, read to its end.

@@ -9,7 +9,7 @@ use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::settings::Retention;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
-use taskqueue_server::{Config, Limits, Listener, run};
+use taskqueue_server::{Config, Limits, Listener, Listeners, run};
 use taskqueue_store::command::{AddOutput, CreateQueue, CreateTask};
 use taskqueue_store::conformance::ManualClock;
 use taskqueue_store::conformance::model::ModelStore;
@@ -37,7 +37,9 @@ pub(crate) async fn run_over(store: Arc<dyn Store>, listen: &str, config: Config
     let (stop, stopped) = oneshot::channel();
     let running = tokio::spawn(async move {
         let shutdown = async { drop(stopped.await) };
-        run(listener, store, config, || {}, shutdown, std::future::pending()).await.unwrap();
+        run(Listeners { api: listener, metrics: None }, store, config, || {}, shutdown, std::future::pending())
+            .await
+            .unwrap();
     });
     Running { address, stop, running }
 }
