@@ -136,11 +136,7 @@ pub fn encode<B: Body>(body: &B) -> Vec<u8> {
 }
 
 /// The error of a body of another media type than JSON.
-pub fn not_json<B: Body>() -> Invalid {
-    other_media_type(B::CODE)
-}
-
-pub(crate) fn other_media_type(code: ErrorCode) -> Invalid {
+pub fn not_json(code: ErrorCode) -> Invalid {
     Invalid::body(code, "send Content-Type: application/json")
 }
 

@@ -40,12 +40,6 @@ impl Token {
     fn digest(&self) -> TokenDigest {
         *self.0.read()
     }
-
-    /// Returns its digest, if it has this id.
-    fn with_id(&self, id: &TokenId) -> Option<TokenDigest> {
-        let digest = self.digest();
-        (TokenId::of(&digest) == *id).then_some(digest)
-    }
 }
 
 /// Returns the digest of the token in the only `Authorization` header.
@@ -109,12 +103,12 @@ impl Gate {
         self.token.is_none() && self.named.is_none()
     }
 
-    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Caller, TokenMistake> {
-        self.identify_at(headers, wall_clock)
-    }
-
-    /// `now` is asked only for tokens that expire.
-    fn identify_at(&self, headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Result<Caller, TokenMistake> {
+    /// Returns who sent a request with these headers. `now` is asked only for tokens that expire.
+    pub(crate) fn identify(
+        &self,
+        headers: &HeaderMap,
+        now: impl FnOnce() -> Timestamp,
+    ) -> Result<Caller, TokenMistake> {
         if self.is_open() {
             return Ok(None);
         }
@@ -138,7 +132,7 @@ impl Gate {
 
     /// Returns who has the token with this id, with its digest.
     pub(crate) fn with_id(&self, id: &TokenId, now: impl FnOnce() -> Timestamp) -> Option<(TokenDigest, Caller)> {
-        let server_wide = self.token.as_ref().and_then(|token| token.with_id(id));
+        let server_wide = self.token.as_ref().map(Token::digest).filter(|digest| TokenId::of(digest) == *id);
         let digest = server_wide.or_else(|| self.named.as_ref()?.0.read().digests.get(id).copied())?;
         Some((digest, self.with_digest(&digest, now)?))
     }
@@ -270,8 +264,8 @@ mod tests {
     #[test]
     fn another_token_counts_from_the_next_request_on() {
         let token = Token::parse("old").unwrap();
-        let gate = Gate::from(Some(token.clone()));
-        let answer = |token: &str| gate.identify(&bearer(token)).map(drop);
+        let gate = Gate::new(Some(token.clone()), None);
+        let answer = |token: &str| gate.identify(&bearer(token), wall_clock).map(drop);
         assert!(!token.replace(&Token::parse("old").unwrap()), "it is the same");
         assert_eq!((answer("old"), answer("new")), (Ok(()), Err(TokenMistake::Wrong)));
         assert!(token.replace(&Token::parse("new").unwrap()));
@@ -280,7 +274,7 @@ mod tests {
 
     #[test]
     fn only_the_forms_of_the_contract_authenticate() {
-        let gate = Gate::from(Token::parse("s3cret"));
+        let gate = Gate::new(Token::parse("s3cret"), None);
         let cases = [
             ("Bearer s3cret", Ok(())),
             ("bearer s3cret", Ok(())),
@@ -304,7 +298,7 @@ mod tests {
             ("Basic s3cret", Err(TokenMistake::Malformed)),
             ("Token s3cret", Err(TokenMistake::Malformed)),
         ];
-        let check = |credentials: &[&[u8]]| gate.identify(&sent(credentials)).map(drop);
+        let check = |credentials: &[&[u8]]| gate.identify(&sent(credentials), wall_clock).map(drop);
         for (value, expected) in cases {
             assert_eq!(check(&[value.as_bytes()]), expected, "{value:?}");
         }
@@ -329,7 +323,7 @@ mod tests {
 
     /// Whose token it is: `*` is everybody's.
     fn caller(gate: &Gate, token: &str) -> Result<String, TokenMistake> {
-        let caller = gate.identify_at(&bearer(token), || NOW)?;
+        let caller = gate.identify(&bearer(token), || NOW)?;
         Ok(caller.map_or("*".to_owned(), |token| token.name.to_string()))
     }
 
@@ -341,18 +335,18 @@ mod tests {
         for (token, expected) in cases {
             assert_eq!(caller(&gate, token).as_deref().map_err(|mistake| *mistake), expected, "{token}");
         }
-        assert_eq!(gate.identify(&HeaderMap::new()).map(drop), Err(TokenMistake::Missing));
+        assert_eq!(gate.identify(&HeaderMap::new(), wall_clock).map(drop), Err(TokenMistake::Missing));
     }
 
     #[test]
     fn without_any_token_everybody_gets_in_and_with_an_empty_set_nobody() {
         assert_eq!(caller(&Gate::default(), "x").as_deref(), Ok("*"));
-        assert!(Gate::default().identify(&HeaderMap::new()).is_ok());
-        assert!(Gate::default().identify(&sent(&[b"nonsense"])).is_ok());
+        assert!(Gate::default().identify(&HeaderMap::new(), wall_clock).is_ok());
+        assert!(Gate::default().identify(&sent(&[b"nonsense"]), wall_clock).is_ok());
         let closed = Gate::new(None, Some(SharedTokens::default()));
         assert!(!closed.is_open());
         assert_eq!(caller(&closed, "x"), Err(TokenMistake::Wrong));
-        assert_eq!(closed.identify(&HeaderMap::new()).map(drop), Err(TokenMistake::Missing));
+        assert_eq!(closed.identify(&HeaderMap::new(), wall_clock).map(drop), Err(TokenMistake::Missing));
     }
 
     #[test]

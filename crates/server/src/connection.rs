@@ -175,7 +175,7 @@ async fn exchange<H: Handler>(
         }
         if let Some(request) = can_wait().then(|| waiting_slot.take()).flatten() {
             // From now on whoever waits with it sees a disconnect.
-            activity.lock().end_client_check();
+            activity.lock().client_check = None;
             break ExchangeEnd::Waiting(request);
         }
         if activity.lock().client_has_disconnected() {

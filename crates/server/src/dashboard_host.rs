@@ -9,6 +9,7 @@ use taskqueue_dashboard::{Host, HostFigures, SessionCookie, SignInRefusal};
 use taskqueue_store::submission::Held;
 use taskqueue_store::{Store, StoreExt};
 
+use crate::auth::wall_clock;
 use crate::extract::filter_turn;
 use crate::metrics::resident_bytes;
 use crate::state::AppState;
@@ -37,7 +38,7 @@ impl Host for AppState {
 
     fn sign_in(&self, token: &str) -> Result<SessionCookie, SignInRefusal> {
         let pages = self.pages.as_ref().ok_or(SignInRefusal::Wrong)?;
-        pages.sign_in(&self.gate, token)
+        pages.begin(&self.gate, token, wall_clock())
     }
 
     async fn reserve(&self, bytes: usize) -> Option<Held> {

@@ -77,7 +77,7 @@ impl<const LIMIT: usize> Call<LIMIT> {
     /// Returns the body of an endpoint that takes one. A large one waits for memory: parsed, it takes many times its size.
     pub(crate) async fn body<B: Body>(&self, state: &AppState) -> Result<B, ApiError> {
         if !self.body.is_empty() && !is_json(&self.headers) {
-            return Err(api_body::not_json::<B>().into());
+            return Err(api_body::not_json(B::CODE).into());
         }
         let _reservation = state.budgets.reserve_parsing(self.body.len()).await?;
         Ok(api_body::decode(&self.body)?)

@@ -18,7 +18,7 @@ use taskqueue_api::ErrorCode;
 use taskqueue_api::headers;
 use tower::Service;
 
-use crate::auth::TokenMistake;
+use crate::auth::{TokenMistake, wall_clock};
 use crate::browser_check::{self, Hosts};
 use crate::connection::Handler;
 use crate::endpoints::{API_PREFIX, needs_token};
@@ -101,7 +101,7 @@ impl HttpService {
     /// Answers a program.
     async fn answer(&self, mut request: Request<Body>, record: &mut RequestRecord, id: &RequestId) -> Response {
         let is_api = request.uri().path().starts_with(API_PREFIX);
-        let caller = self.inner.state.gate.identify(request.headers());
+        let caller = self.inner.state.gate.identify(request.headers(), wall_clock);
         let checked = caller.as_ref().map(drop).map_err(|mistake| *mistake);
         // Other paths need no token, and their answers do not carry the version.
         let authorised = if needs_token(request.uri().path()) { checked } else { Ok(()) };

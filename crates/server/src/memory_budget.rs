@@ -137,8 +137,8 @@ impl Budgets {
         let free = part.free_bytes().min(self.answers.free_bytes());
         let more = wanted_bytes.saturating_sub(least).min(free / 2);
         if let (Some(part), Some(answer)) = (part.try_reserve(more), self.answers.try_reserve(more)) {
-            room.part.merge(Some(part));
-            room.answer.merge(Some(answer));
+            room.part.permit.merge(part.permit);
+            room.answer.permit.merge(answer.permit);
         }
         Ok(room)
     }
@@ -235,7 +235,7 @@ impl Budget {
     pub(crate) async fn grow(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), NoRoom> {
         let missing = bytes.min(self.total_bytes()).saturating_sub(reservation.bytes());
         if missing > 0 {
-            reservation.merge(Some(self.reserve_within(missing, GROW_TIMEOUT).await?));
+            reservation.permit.merge(self.reserve_within(missing, GROW_TIMEOUT).await?.permit);
         }
         Ok(())
     }
@@ -298,12 +298,6 @@ impl Reservation {
     /// Frees what is more than so many bytes.
     fn shrink(&mut self, bytes: usize) {
         drop(self.permit.split(self.permit.num_permits().saturating_sub(permits_for(bytes) as usize)));
-    }
-
-    fn merge(&mut self, more: Option<Self>) {
-        if let Some(more) = more {
-            self.permit.merge(more.permit);
-        }
     }
 
     /// Returns the bytes of an answer, which keep what they need of this reservation until the last slice of them is dropped. That is

@@ -42,7 +42,8 @@ const SESSIONS_SENT: usize = 4;
 /// The dashboard of a server.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    sessions: Sessions,
+    /// That of the installation, by which sessions are sealed.
+    secret: InstallationSecret,
     pub(crate) mode: Mode,
     /// True if browsers reach this server with TLS.
     pub(crate) is_tls: bool,
@@ -51,19 +52,15 @@ pub(crate) struct Pages {
 impl Pages {
     /// Returns the pages of a server; `None` if there are none.
     pub(crate) fn new(secret: InstallationSecret, mode: Mode, is_tls: bool) -> Option<Self> {
-        (mode != Mode::Off).then(|| Self { sessions: Sessions::new(secret), mode, is_tls })
-    }
-
-    pub(crate) fn sign_in(&self, gate: &Gate, token: &str) -> Result<SessionCookie, SignInRefusal> {
-        self.sessions.begin(gate, token, wall_clock())
+        (mode != Mode::Off).then(|| Self { secret, mode, is_tls })
     }
 
     /// Returns whose request it is. Only sessions count here, whatever else the request carries.
     pub(crate) fn identify(&self, gate: &Gate, headers: &HeaderMap) -> Option<Session> {
         if gate.is_open() {
-            return Some(self.sessions.of_everybody());
+            return Some(self.of_everybody());
         }
-        sent_sessions(headers).take(SESSIONS_SENT).find_map(|cookie| self.sessions.find(gate, cookie, wall_clock()))
+        sent_sessions(headers).take(SESSIONS_SENT).find_map(|cookie| self.find(gate, cookie, wall_clock()))
     }
 }
 
@@ -172,12 +169,6 @@ const TIME_BYTES: usize = 8;
 const SEAL_BYTES: usize = 32;
 const COOKIE_BYTES: usize = 1 + TIME_BYTES + TOKEN_ID_BYTES + SEAL_BYTES;
 
-/// Makes and reads sessions.
-#[derive(Debug)]
-pub(crate) struct Sessions {
-    secret: InstallationSecret,
-}
-
 /// A session that is good.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -186,11 +177,8 @@ pub(crate) struct Session {
     pub(crate) token: Option<Arc<NamedToken>>,
 }
 
-impl Sessions {
-    pub(crate) const fn new(secret: InstallationSecret) -> Self {
-        Self { secret }
-    }
-
+/// Makes and reads sessions.
+impl Pages {
     /// Returns a new session for whoever has this token.
     pub(crate) fn begin(&self, gate: &Gate, token: &str, now: Timestamp) -> Result<SessionCookie, SignInRefusal> {
         let digest = digest(token.as_bytes());
@@ -207,7 +195,7 @@ impl Sessions {
     }
 
     /// Returns the session of a cookie, while it and its token are good.
-    pub(crate) fn find(&self, gate: &Gate, cookie: &str, now: Timestamp) -> Option<Session> {
+    fn find(&self, gate: &Gate, cookie: &str, now: Timestamp) -> Option<Session> {
         // Every form of base64 is shorter than twice its content.
         let bytes = (cookie.len() <= 2 * COOKIE_BYTES).then(|| BASE64_URL_SAFE_NO_PAD.decode(cookie).ok())??;
         let (&version, rest) = bytes.split_first()?;
@@ -223,7 +211,7 @@ impl Sessions {
     }
 
     /// Whoever looks at a server that asks for no token.
-    pub(crate) fn of_everybody(&self) -> Session {
+    fn of_everybody(&self) -> Session {
         let form_token = mac(self.secret.as_bytes(), &[b"form"]);
         Session { viewer: Viewer::new(None, &text(&form_token), false), token: None }
     }
@@ -311,8 +299,8 @@ mod session_tests {
         Timestamp::from_micros(NOW.as_micros() + seconds * 1_000_000)
     }
 
-    fn sessions(secret: u8) -> Sessions {
-        Sessions::new(InstallationSecret::from_bytes(&[secret; 32]).unwrap())
+    fn sessions(secret: u8) -> Pages {
+        Pages::new(InstallationSecret::from_bytes(&[secret; 32]).unwrap(), Mode::Full, false).unwrap()
     }
 
     fn named(name: &str, scope: Scope, expires_at: Option<Timestamp>) -> (TokenDigest, NamedToken) {
@@ -374,7 +362,7 @@ mod session_tests {
         assert!(sessions(1).find(&other_server, &cookie, NOW).is_some());
         assert!(sessions(2).find(&other_server, &cookie, NOW).is_none(), "another installation");
         assert!(
-            sessions(1).find(&Gate::from(Token::parse("all")), &cookie, NOW).is_none(),
+            sessions(1).find(&Gate::new(Token::parse("all"), None), &cookie, NOW).is_none(),
             "it does not know the token"
         );
         assert!(sessions(1).find(&Gate::default(), &cookie, NOW).is_none());
@@ -432,7 +420,7 @@ mod session_tests {
     #[test]
     fn neither_the_tokens_file_nor_the_database_is_enough_to_forge_a_session() {
         let (digest, end) = (digest(b"reader"), after(60).as_micros().to_be_bytes());
-        let cookie = |by: &Sessions, sealed_for: &TokenDigest| {
+        let cookie = |by: &Pages, sealed_for: &TokenDigest| {
             let id = TokenId::of(&digest);
             text(&[&[VERSION][..], &end, &by.hide(end, id).0, &by.seal(sealed_for, end, id)].concat())
         };

@@ -23,15 +23,15 @@ use crate::state::AppState;
 /// (docs/reference/http-api.md §12).
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What was claimed, with the memory that is reserved for its answer.
+/// What was claimed or read, with the memory that is reserved for its answer.
 pub(crate) struct Reserved<C, R = Reservation> {
-    pub(crate) claimed: C,
+    pub(crate) found: C,
     pub(crate) reservation: R,
 }
 
 impl<T, C: Borrow<T>, R> AsRef<T> for Reserved<C, R> {
     fn as_ref(&self) -> &T {
-        self.claimed.borrow()
+        self.found.borrow()
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) async fn claim(
             return Ok(None);
         }
         let claimed = store.write(claim.clone()).await?;
-        Ok(claimed.map(|claimed| Reserved { claimed, reservation }))
+        Ok(claimed.map(|claimed| Reserved { found: claimed, reservation }))
     };
     let (Some(preference), Some(waiter)) = (preference, waiter) else {
         return Ok((try_claim().await?, None));
@@ -91,11 +91,11 @@ pub(crate) async fn claim_tasks(
         let least = answer_bytes + TASK_BYTES.min(claims.run_ids.len() * TASK_BYTES);
         let room = budgets.reserve_claims(least, answer_bytes + wanted).await.map_err(|_| StoreError::Busy)?;
         if disconnect.as_ref().is_some_and(Disconnect::has_occurred) {
-            return Ok(Reserved { claimed: claims.nothing(), reservation: room });
+            return Ok(Reserved { found: claims.nothing(), reservation: room });
         }
         let most_bytes = room.answer.bytes().min(PAGE_BYTES) - answer_bytes;
         let claimed = store.write(ClaimTasks { most_bytes, ..claims.clone() }).await?;
-        Ok(Reserved { claimed, reservation: room })
+        Ok(Reserved { found: claimed, reservation: room })
     };
     let (Some(preference), Some(waiter)) = (preference, waiter) else {
         return Ok((try_claim().await?, None));
@@ -106,7 +106,7 @@ pub(crate) async fn claim_tasks(
     }
     // Nothing was claimed, so it may still be refused.
     let room = budgets.reserve_claims(answer_bytes, answer_bytes).await.map_err(|_| StoreError::Busy)?;
-    Ok((Reserved { claimed: claims.nothing(), reservation: room }, wait.applied(state)))
+    Ok((Reserved { found: claims.nothing(), reservation: room }, wait.applied(state)))
 }
 
 /// Renews a lease, and holds the answer if the client prefers that. Gives the lease and the wait that was applied, as
@@ -134,28 +134,21 @@ pub(crate) async fn heartbeat(
     Ok((lease_expires_at, wait.applied(state)))
 }
 
-/// Output that is there, with the memory that is reserved for its answer.
-pub(crate) struct ReadOutput {
-    pub(crate) output: Output,
-    /// `None` if there is no text.
-    pub(crate) reservation: Option<Reservation>,
-}
-
 /// Reads the output of a task from `offset` on, and waits if the client prefers that until there is some or the run that
-/// printed it is over. Gives the wait that was applied, as [`claim`] does.
+/// printed it is over. Gives the wait that was applied, as [`claim`] does. Without a text there is no reservation.
 pub(crate) async fn output(
     state: &AppState,
     (queue, id): (QueueName, TaskId),
     offset: u64,
     preference: Option<WaitPreference>,
-) -> Result<(ReadOutput, Option<u32>), StoreError> {
+) -> Result<(Reserved<Output, Option<Reservation>>, Option<u32>), StoreError> {
     let (store, most_bytes) = (&state.store, state.limits.task_output_bytes);
     // What there is to wait for is a small answer, so nothing is reserved while it is waited.
     let read = async || {
         let room = state.budgets.reserve_output(most_bytes).await.map_err(|_| StoreError::Busy)?;
         let output = store.read_output(&queue, id, offset, most_bytes).await?;
         let reservation = Some(room.answer).filter(|_| !output.text.is_empty());
-        Ok::<_, StoreError>(ReadOutput { output, reservation })
+        Ok::<_, StoreError>(Reserved { found: output, reservation })
     };
     let Some(preference) = preference else { return Ok((read().await?, None)) };
     let mut wait = WaitTime::of(preference, OUTPUT);
@@ -168,8 +161,8 @@ pub(crate) async fn output(
         () = sleep_until(wait.end.max(Instant::now() + TURN_TIMEOUT)) => return Err(StoreError::Busy),
     };
     let first = read().await?;
-    let run_id = first.output.run_id;
-    if has_news(&first.output, run_id) {
+    let run_id = first.found.run_id;
+    if has_news(&first.found, run_id) {
         return Ok((first, Some(wait.seconds)));
     }
     let watcher = store.waiters().watch_output(run_id, state.limits.waiting_cap);
@@ -177,7 +170,7 @@ pub(crate) async fn output(
     // From here on nothing is missed, so this begins with another read.
     let attempt = || async {
         let read = read().await?;
-        Ok(if has_news(&read.output, run_id) { Break(read) } else { Continue(read) })
+        Ok(if has_news(&read.found, run_id) { Break(read) } else { Continue(read) })
     };
     let waited = waiting::output(watcher, turn, attempt, wait.is_over()).await?;
     let applied = if waited.is_break() { Some(wait.seconds) } else { wait.applied(state) };

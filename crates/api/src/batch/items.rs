@@ -30,11 +30,6 @@ pub trait BatchBody: Sized {
         reader.end()?;
         Ok(errors.into_result(read)?)
     }
-
-    /// The error of a body of another media type than JSON.
-    fn not_json() -> Invalid {
-        body::other_media_type(ErrorCode::InvalidRequest)
-    }
 }
 
 /// The reason for which a batch as a whole cannot be understood.

@@ -388,7 +388,7 @@ fn a_worker_report_needs_all_three_fields() {
 #[test]
 fn messages_say_what_to_do() {
     let message = |invalid: Invalid| invalid.message().into_owned();
-    assert_eq!(message(not_json::<Creation>()), "send Content-Type: application/json");
+    assert_eq!(message(not_json(Creation::CODE)), "send Content-Type: application/json");
     assert!(message(decode::<ClaimRequest>(b"").unwrap_err()).contains("route, run_id"));
     assert!(message(decode::<ClaimRequest>(b"{").unwrap_err()).contains("well-formed JSON"));
     assert_eq!(message(decode::<ClaimRequest>(b"{}").unwrap_err()), "correct the fields listed in details.errors");

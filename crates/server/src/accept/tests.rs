@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::config::Limits;
 use crate::error::HOLD_BUSY;
+use crate::listener::Listener;
 use crate::memory_budget::Budget;
 use crate::memory_plan::MemoryPlan;
 

@@ -54,7 +54,7 @@ pub(super) struct Activity {
     unsent: bool,
     pub(super) request_body: BodyProgress,
     /// Of a read that is not answered yet.
-    client_check: Option<ClientCheck>,
+    pub(super) client_check: Option<ClientCheck>,
 }
 
 impl Activity {
@@ -84,10 +84,6 @@ impl Activity {
     /// Begins to check whether the client is still connected. For reads only: they are dropped when it is not.
     pub(super) fn begin_client_check(&mut self, version: Version, now: Instant) {
         self.client_check = Some(ClientCheck::new(version, now));
-    }
-
-    pub(super) fn end_client_check(&mut self) {
-        self.client_check = None;
     }
 
     /// Returns the client check, if it is to be made now.
@@ -395,7 +391,7 @@ mod tests {
     }
 
     fn answer(activity: &mut Activity, _: Instant) {
-        activity.end_client_check();
+        activity.client_check = None;
     }
 
     fn upload(activity: &mut Activity, now: Instant) {

@@ -58,7 +58,7 @@ impl<H: Handler> Service<Request<Incoming>> for TrackedService<H> {
         let request = request.map(|incoming| track_request(incoming, &self.activity, number));
         let (handler, activity) = (self.handler.clone(), self.activity.clone());
         let track = move |response: Response<Body>| {
-            activity.lock().end_client_check();
+            activity.lock().client_check = None;
             response.map(|body| TrackedResponseBody { body, activity })
         };
         // Only a request with a preference can begin to wait; the others need no slot.

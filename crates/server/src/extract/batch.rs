@@ -1,7 +1,9 @@
 //! Requests with a body or a filter that may be large, which is then understood away from the threads that serve other requests: batches,
 //! the places of their items in the answer, and filters.
 
+use taskqueue_api::ErrorCode;
 use taskqueue_api::batch::{BatchBody, ItemsWriter};
+use taskqueue_api::body::not_json;
 use taskqueue_core::filter::{Filter, FilterError};
 use taskqueue_core::limits::BATCH_BODY_BYTES;
 use taskqueue_store::StoreError;
@@ -29,7 +31,7 @@ impl BatchCall {
         let Self { headers, body, reservation, .. } = self;
         let body = std::mem::take(body);
         if !body.is_empty() && !is_json(headers) {
-            return Err(B::not_json().into());
+            return Err(not_json(ErrorCode::InvalidRequest).into());
         }
         let parsing = state.budgets.reserve_parsing(body.len()).await?;
         // The work has its memory even if nobody waits for it any more.

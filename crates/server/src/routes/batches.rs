@@ -87,7 +87,7 @@ pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCa
     let preference = call.into_wait_preference().filter(|_| !places.has_refused());
     let claims = ClaimTasks { queue, route, run_ids, worker, workers, measure, most_bytes: 0 };
     let (batch, applied) = waiting::claim_tasks(&state, claims, &places, preference).await?;
-    let Reserved { claimed: items, reservation: room } = batch;
+    let Reserved { found: items, reservation: room } = batch;
     let task_bytes: usize = items.iter().flatten().flatten().map(|claimed| measure(claimed)).sum();
     let write = move || {
         places.answer(task_bytes, items, |out, run_id, claimed| match claimed {

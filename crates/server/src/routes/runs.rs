@@ -20,7 +20,7 @@ use taskqueue_store::command::{
 use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
 use crate::state::AppState;
-use crate::waiting::{self, ReadOutput, Reserved};
+use crate::waiting::{self, Reserved};
 use crate::{prefer, respond};
 
 /// Takes the first pending task of a route. With `Prefer: wait=N` the server waits up to N seconds (at most 60) for one.
@@ -38,7 +38,7 @@ pub(crate) async fn claim_task(State(state): State<AppState>, call: Call) -> Han
     let claim = command::Claim { queue, route, run_id, worker };
     let (claimed, applied) = waiting::claim(&state, claim, call.into_wait_preference()).await?;
     let mut response = match claimed {
-        Some(Reserved { claimed, reservation }) => {
+        Some(Reserved { found: claimed, reservation }) => {
             let mut body = Vec::with_capacity(Task::expected_bytes(&claimed.task) + 100);
             Claim::write(&mut body, &claimed.task, claimed.run_id, claimed.lease_expires_at);
             respond::large(reservation, body)
@@ -133,7 +133,7 @@ pub(crate) async fn add_output(State(state): State<AppState>, call: Call) -> Han
 pub(crate) async fn read_output(State(state): State<AppState>, call: Call) -> HandlerResult {
     let offset = call.query().read_output()?;
     let task = call.task()?;
-    let (ReadOutput { output, reservation }, applied) =
+    let (Reserved { found: output, reservation }, applied) =
         waiting::output(&state, task, offset, call.into_wait_preference()).await?;
     let write = |out: &mut Vec<u8>| Output::write(out, output.attempt, output.start, &output.text, output.ended);
     let mut response = match reservation {
