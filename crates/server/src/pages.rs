@@ -52,7 +52,7 @@ pub(crate) struct Pages {
 impl Pages {
     /// Returns the pages of a server; `None` if there are none.
     pub(crate) fn new(secret: InstallationSecret, mode: Mode, is_tls: bool) -> Option<Self> {
-        (mode != Mode::Off).then(|| Self { secret, mode, is_tls })
+        (mode != Mode::Off).then_some(Self { secret, mode, is_tls })
     }
 
     /// Returns whose request it is. Only sessions count here, whatever else the request carries.

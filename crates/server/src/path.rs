@@ -55,7 +55,8 @@ pub(crate) fn normalised_uri(uri: &Uri) -> Option<Uri> {
         plain.push_str(&rest[..at]);
         // A sequence that stays is passed over whole: nothing behind its `%` may become part of a new one.
         let escape = rest.get(at..at + 3).unwrap_or("%");
-        match percent_decode_str(escape).next().filter(|byte| is_unreserved(*byte)) {
+        let is_unreserved = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+        match percent_decode_str(escape).next().filter(is_unreserved) {
             Some(byte) => plain.push(byte.into()),
             None => plain.push_str(escape),
         }
@@ -69,10 +70,6 @@ pub(crate) fn normalised_uri(uri: &Uri) -> Option<Uri> {
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(PathAndQuery::try_from(plain).ok()?);
     Uri::from_parts(parts).ok()
-}
-
-fn is_unreserved(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ pub(crate) struct WaitPreference {
 /// malformed, there is none.
 pub(crate) fn wait_seconds(headers: &HeaderMap) -> Option<u32> {
     let values = headers.get_all(PREFER).into_iter().filter_map(|value| value.to_str().ok());
-    let (_, value) = values.flat_map(|value| split(value, ',')).map(preference).find(|(name, _)| is_wait(name))?;
+    let mut preferences = values.flat_map(|value| split(value, ',')).map(preference);
+    let (_, value) = preferences.find(|(name, _)| name.eq_ignore_ascii_case(WAIT))?;
     seconds(value?)
 }
 
@@ -29,10 +30,6 @@ pub(crate) fn wait_seconds(headers: &HeaderMap) -> Option<u32> {
 pub(crate) fn applied(seconds: u32) -> (HeaderName, HeaderValue) {
     let value = HeaderValue::try_from(format!("{WAIT}={seconds}")).unwrap_or(HeaderValue::from_static(WAIT));
     (HeaderName::from_static(PREFERENCE_APPLIED), value)
-}
-
-fn is_wait(name: &str) -> bool {
-    name.eq_ignore_ascii_case(WAIT)
 }
 
 /// Name and value of `name = value; parameters`.

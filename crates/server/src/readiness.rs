@@ -8,20 +8,13 @@ use taskqueue_store::Store;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
+use crate::error::ApiError;
+
 /// How long an answer of the storage counts.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// How long the storage may take to answer. Whoever asks gives up soon: Kubernetes after a second, unless told otherwise.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The answer to the question whether the server takes requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadyState {
-    Yes,
-    /// The storage does not work, or does not answer.
-    StorageFails,
-    Stopping,
-}
 
 #[derive(Default)]
 pub(crate) struct Readiness {
@@ -36,12 +29,13 @@ impl Readiness {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) async fn check(&self, store: &dyn Store) -> ReadyState {
+    /// Refuses what the server cannot take now: it is stopping, or its storage does not work or does not answer.
+    pub(crate) async fn check(&self, store: &dyn Store) -> Result<(), ApiError> {
         let works = !self.is_stopping() && self.storage_works(store).await;
         match (self.is_stopping(), works) {
-            (true, _) => ReadyState::Stopping,
-            (false, true) => ReadyState::Yes,
-            (false, false) => ReadyState::StorageFails,
+            (true, _) => Err(ApiError::stopping()),
+            (false, true) => Ok(()),
+            (false, false) => Err(ApiError::not_ready()),
         }
     }
 

@@ -96,10 +96,6 @@ impl ResolvesServerCert for ShownIdentity {
 pub struct TlsStream(pub(crate) Box<server::TlsStream<TcpStream>>);
 
 impl TlsStream {
-    pub(crate) fn new(stream: server::TlsStream<TcpStream>) -> Self {
-        Self(Box::new(stream))
-    }
-
     pub(crate) fn socket(&self) -> &TcpStream {
         self.0.get_ref().0
     }

@@ -184,7 +184,7 @@ async fn begin_tls(tls: &Tls, socket: TcpStream) -> TlsBeginning {
         _ => return TlsBeginning::Ended,
     }
     match Box::pin(tls.accept(socket).into_fallible()).await {
-        Ok(stream) => TlsBeginning::Encrypted(TlsStream::new(stream)),
+        Ok(stream) => TlsBeginning::Encrypted(TlsStream(Box::new(stream))),
         Err((error, socket)) => TlsBeginning::Failed(socket, error.to_string()),
     }
 }

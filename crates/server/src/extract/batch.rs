@@ -85,21 +85,23 @@ pub(crate) struct Places<I> {
 }
 
 impl<I> Places<I> {
-    /// Returns no place yet, with room for so many.
-    pub(crate) fn with_capacity(count: usize) -> Self {
-        Self { places: Vec::with_capacity(count), refused_bytes: 0 }
-    }
-
-    /// Adds the place of an item that goes to the store.
-    pub(crate) fn send(&mut self, item: I) {
-        self.places.push(Ok(item));
-    }
-
-    /// Adds the place of an item that is refused.
-    pub(crate) fn refuse(&mut self, error: ApiError, ids: &[(&str, &str)]) {
-        let item = error.into_item(ids);
-        self.refused_bytes += item.len() + 1;
-        self.places.push(Err(item));
+    /// Sorts the items of a request: each gets a place. `send` gives what an item is known by and what goes to the store; `refuse` gives the
+    /// item of the answer.
+    pub(crate) fn sort<T, E, S>(
+        items: impl ExactSizeIterator<Item = Result<T, E>>,
+        send: impl Fn(T) -> (I, S),
+        refuse: impl Fn(E) -> Vec<u8>,
+    ) -> (Self, Vec<S>) {
+        let (mut places, mut sent) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
+        for item in items {
+            places.push(item.map_err(&refuse).map(|item| {
+                let (id, item) = send(item);
+                sent.push(item);
+                id
+            }));
+        }
+        let refused_bytes = places.iter().flat_map(|place| place.as_ref().err()).map(|item| item.len() + 1).sum();
+        (Self { places, refused_bytes }, sent)
     }
 
     pub(crate) fn has_refused(&self) -> bool {

@@ -25,7 +25,7 @@ use crate::accept::{ConnectionCounts, Connections};
 use crate::error::ApiError;
 use crate::memory_budget::{BudgetUse, Budgets};
 use crate::memory_plan::{kib_line, soft_limit};
-use crate::readiness::{Readiness, ReadyState};
+use crate::readiness::Readiness;
 use crate::tls::Tls;
 
 /// How long a scrape is given to all who ask.
@@ -96,9 +96,10 @@ impl Metrics {
         if let Some(scrape) = last.iter().find(|scrape| scrape.format == format) {
             return Ok(scrape.text.clone());
         }
-        let answers = DatabaseAnswers::of(&**store, readiness, self).await;
+        let (figures, is_ready) = self.ask(&**store, readiness).await;
         let (metrics, store, shared_budgets) = (Arc::clone(self), Arc::clone(store), Arc::clone(budgets));
-        let measure = move || MetricsText::of(Snapshot::take(answers, &metrics, &*store, &shared_budgets), format);
+        let measure =
+            move || MetricsText::of(Snapshot::take(figures, is_ready, &metrics, &*store, &shared_budgets), format);
         // It panics only where there is a bug, which is logged.
         let text = tokio::task::spawn_blocking(measure).await.map_err(|_| ApiError::internal(""))?;
         let reservation = budgets.answers.reserve(text.bytes).await?;
@@ -106,6 +107,17 @@ impl Metrics {
         let text = reservation.attach_to(text);
         last.push(Scrape { format, at: Instant::now(), text: text.clone() });
         Ok(text)
+    }
+
+    /// Asks the database for its figures, and whether it works. There are no figures if they do not come in time.
+    async fn ask(&self, store: &dyn Store, readiness: &Readiness) -> (Option<DatabaseFigures>, bool) {
+        let names = self.memory.lock().routes.clone();
+        let figures = timeout(DATABASE_TIMEOUT, DatabaseFigures::of(store, names));
+        let (figures, ready) = tokio::join!(figures, readiness.check(store));
+        if figures.is_err() {
+            tracing::warn!("the database did not give its figures in time; the metrics are without them");
+        }
+        (figures.ok().and_then(Result::ok), ready.is_ok())
     }
 
     /// Returns the figures and the events of the queues, by label.
@@ -159,12 +171,6 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// The answers of the database to one scrape.
-pub(crate) struct DatabaseAnswers {
-    figures: Option<DatabaseFigures>,
-    is_ready: bool,
-}
-
 /// The figures of the database, and whose they are.
 struct DatabaseFigures {
     /// All queues, in the order of their creation.
@@ -191,22 +197,15 @@ impl DatabaseFigures {
     }
 }
 
-impl DatabaseAnswers {
-    pub(crate) async fn of(store: &dyn Store, readiness: &Readiness, metrics: &Metrics) -> Self {
-        let names = metrics.memory.lock().routes.clone();
-        let figures = timeout(DATABASE_TIMEOUT, DatabaseFigures::of(store, names));
-        let (figures, ready) = tokio::join!(figures, readiness.check(store));
-        if figures.is_err() {
-            tracing::warn!("the database did not give its figures in time; the metrics are without them");
-        }
-        Self { figures: figures.ok().and_then(Result::ok), is_ready: ready == ReadyState::Yes }
-    }
-}
-
 impl Snapshot {
     /// Reads files of the system, so not on an async thread.
-    pub(crate) fn take(answers: DatabaseAnswers, metrics: &Metrics, store: &dyn Store, budgets: &Budgets) -> Self {
-        let DatabaseAnswers { figures, is_ready } = answers;
+    fn take(
+        figures: Option<DatabaseFigures>,
+        is_ready: bool,
+        metrics: &Metrics,
+        store: &dyn Store,
+        budgets: &Budgets,
+    ) -> Self {
         let (figures, events) = metrics.labelled(figures, store);
         Self {
             is_ready,

@@ -180,7 +180,7 @@ impl Snapshot {
         });
         out.gauges(&list::ROUTE_TASKS, tasks)?;
         let now = self.figures.as_ref().map(|known| known.now);
-        let age = |since: Option<Timestamp>| Some(seconds_between(since?, now?));
+        let age = |since: Option<Timestamp>| Some((now?.as_micros() - since?.as_micros()).max(0) as f64 / 1e6);
         let pending = routes().filter_map(|(labels, shown)| Some((labels, age(shown.figures.oldest_pending)?)));
         out.gauges(&list::OLDEST_PENDING, pending)?;
         let claimable = routes().filter_map(|(labels, shown)| Some((labels, age(shown.oldest_claimable)?)));
@@ -229,10 +229,6 @@ impl Snapshot {
         out.gauge(&list::MAX_FDS, process.max_fds)?;
         out.gauge(&list::START_TIME, process.start_time_seconds)
     }
-}
-
-fn seconds_between(since: Timestamp, now: Timestamp) -> f64 {
-    (now.as_micros() - since.as_micros()).max(0) as f64 / 1e6
 }
 
 impl MetricsWriter<'_> {

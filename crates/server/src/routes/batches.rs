@@ -3,7 +3,8 @@
 
 use axum::extract::State;
 use taskqueue_api::batch::{
-    ClaimTasksRequest, ClaimedTasks, CreateTasksRequest, CreatedTasks, ReportRunsRequest, ReportedRuns, RunItem,
+    ClaimTasksRequest, ClaimedTasks, CreateTasksRequest, CreatedTasks, RefusedReport, RefusedRun, ReportRunsRequest,
+    ReportedRuns, RunItem,
 };
 use taskqueue_api::parameters::{ClaimPreference, QueuePath};
 use taskqueue_api::paths;
@@ -45,18 +46,8 @@ const TEXTS_BYTES: usize = 96;
 type NewTasks = Vec<(TaskId, Box<NewTask>)>;
 
 fn sort_creations(CreateTasksRequest { tasks }: CreateTasksRequest) -> (Places<TaskId>, NewTasks) {
-    let mut places = Places::with_capacity(tasks.len());
-    let mut new = Vec::with_capacity(tasks.len());
-    for task in tasks {
-        match task {
-            Ok((id, Creation { definition, not_before })) => {
-                places.send(id);
-                new.push((id, Box::new(NewTask::new(definition, not_before))));
-            }
-            Err(refused) => places.refuse(refused.1.into(), &[("id", &refused.0)]),
-        }
-    }
-    (places, new)
+    let new = |(id, Creation { definition, not_before })| (id, (id, Box::new(NewTask::new(definition, not_before))));
+    Places::sort(tasks.into_iter(), new, |refused| ApiError::from(refused.1).into_item(&[("id", &refused.0)]))
 }
 
 /// Returns the bytes that they take in memory.
@@ -125,19 +116,12 @@ impl SortedClaims {
 }
 
 fn sort_claims(ClaimTasksRequest { route, run_ids: given, worker, workers: said }: ClaimTasksRequest) -> SortedClaims {
-    let mut places = Places::with_capacity(given.len());
-    let (mut run_ids, mut workers) = (Vec::with_capacity(given.len()), Vec::with_capacity(said.len()));
-    for (place, run_id) in given.into_iter().enumerate() {
-        match run_id {
-            Ok(run_id) => {
-                places.send(run_id);
-                run_ids.push(run_id);
-                workers.extend(said.get(place).cloned());
-            }
-            Err(refused) => places.refuse(refused.1.into(), &[("run_id", &refused.0)]),
-        }
-    }
-    SortedClaims { places, route, run_ids, worker, workers }
+    let given =
+        given.into_iter().enumerate().map(|(place, run_id)| run_id.map(|run_id| (run_id, said.get(place).cloned())));
+    let refuse = |refused: RefusedRun| ApiError::from(refused.1).into_item(&[("run_id", &refused.0)]);
+    let (places, claims) = Places::sort(given, |(run_id, said)| (run_id, (run_id, said)), refuse);
+    let (run_ids, workers): (_, Vec<Option<JsonObject>>) = claims.into_iter().unzip();
+    SortedClaims { places, route, run_ids, worker, workers: workers.into_iter().flatten().collect() }
 }
 
 /// Takes up to 1,000 reports of runs: heartbeats, completions, failures and unclaims. Each is done or refused as by a request
@@ -170,21 +154,11 @@ fn reports_bytes((places, reports): &SortedReports) -> usize {
 }
 
 fn sort_reports(ReportRunsRequest { reports }: ReportRunsRequest) -> SortedReports {
-    let mut places = Places::with_capacity(reports.len());
-    let mut good = Vec::with_capacity(reports.len());
-    for report in reports {
-        match report {
-            Ok(report) => {
-                places.send((report.task_id, report.run_id));
-                good.push(report);
-            }
-            Err(refused) => {
-                let (ids, error) = *refused;
-                places.refuse(error.into(), &[("task_id", &ids.task_id), ("run_id", &ids.run_id)]);
-            }
-        }
-    }
-    (places, good)
+    let refuse = |refused: RefusedReport| {
+        let (ids, error) = *refused;
+        ApiError::from(error).into_item(&[("task_id", &ids.task_id), ("run_id", &ids.run_id)])
+    };
+    Places::sort(reports.into_iter(), |report| ((report.task_id, report.run_id), report), refuse)
 }
 
 #[cfg(test)]

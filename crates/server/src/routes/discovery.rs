@@ -10,10 +10,8 @@ use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::paths;
 
 use super::HandlerResult;
-use crate::error::ApiError;
 use crate::extract::Call;
 use crate::metrics::TextFormat;
-use crate::readiness::ReadyState;
 use crate::request_log::LogNote;
 use crate::respond;
 use crate::state::AppState;
@@ -66,11 +64,8 @@ pub(crate) async fn livez(_: Call) -> HandlerResult {
     ),
 )]
 pub(crate) async fn readyz(State(state): State<AppState>, _: Call) -> HandlerResult {
-    match state.readiness.check(&*state.store).await {
-        ReadyState::Yes => Ok(respond::json(StatusCode::OK, Probe::JSON)),
-        ReadyState::StorageFails => Err(ApiError::not_ready()),
-        ReadyState::Stopping => Err(ApiError::stopping()),
-    }
+    state.readiness.check(&*state.store).await?;
+    Ok(respond::json(StatusCode::OK, Probe::JSON))
 }
 
 /// What the server does and how its queues are, for Prometheus. It answers also when the database does not work; the figures of
