@@ -8,11 +8,9 @@ use taskqueue_api::object_reader::Unreadable;
 use taskqueue_core::json::Value;
 use taskqueue_core::trace::TraceParent;
 
-use crate::answer::{Answer, Waited};
 use crate::call::{Call, Retries, random_u16};
-use crate::config::Config;
-use crate::error::{ConfigError, Error};
-use crate::transport::Transport;
+use crate::config::{Config, Transport};
+use crate::error::{Answer, ConfigError, Error, Waited};
 
 /// A client of one server. Cloning it is cheap; clones share their connections and warnings.
 #[derive(Clone, Debug)]
@@ -117,11 +115,6 @@ pub struct Version {
 }
 
 impl Version {
-    /// The version of this crate.
-    pub fn of_this_client() -> Option<Self> {
-        Self::parse(env!("CARGO_PKG_VERSION"))
-    }
-
     /// The version in `text`, such as `1.2.3` or `1.2.3-rc.1+build`.
     pub fn parse(text: &str) -> Option<Self> {
         let numbers = text.split(['-', '+']).next()?;
@@ -164,7 +157,9 @@ struct SeenVersions {
 impl SeenVersions {
     /// Notes the version that an answer named.
     fn note(&mut self, text: &str) {
-        let (Some(server), Some(client)) = (Version::parse(text), Version::of_this_client()) else { return };
+        let (Some(server), Some(client)) = (Version::parse(text), Version::parse(env!("CARGO_PKG_VERSION"))) else {
+            return;
+        };
         self.latest = Some(server);
         if server < client && self.versions.len() < REMEMBERED && !self.versions.contains(&server) {
             self.versions.push(server);

@@ -29,14 +29,22 @@ use taskqueue_core::trace::TraceParent;
 use taskqueue_core::update::Update;
 
 pub use self::batches::{BatchClaimRequest, CreateOutcome};
-use crate::answer::{Created, Waited};
 use crate::call::{Call, queue_path, task_path};
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{Created, Error, Waited};
 
 // The server itself and its queues: settings, stats and activity. The token is not sent with the question for its health.
 const AFTER_SETTINGS: &str = "repeat it: the same change has no second effect";
 const AFTER_QUEUE_DELETION: &str = "list the queues: if it is gone, it was deleted";
+const AFTER_UPDATE: &str = "get the task and compare the fields that were to change";
+const AFTER_BULK_UPDATE: &str =
+    "count the tasks that have the new values: the update was done for all matching tasks or for none";
+const AFTER_BULK_ACTION: &str = "repeat it: what is done is left alone";
+const AFTER_CANCELLATION: &str = "get the task and compare its status: cancelled means that it was done";
+const AFTER_REQUEUE: &str =
+    "get the task and compare its status, attempt and updated_at: pending with attempt 0 means that it was done";
+const AFTER_DELETION: &str = "get the task: if it is not found, it was deleted";
+const AFTER_OUTPUT: &str = "send it again with the same offset: what is there already stays as it is";
 
 impl Client {
     /// Makes sure that a queue exists.
@@ -115,19 +123,7 @@ impl Client {
         let capabilities = self.capabilities().await?;
         capabilities.first_missing().map_or(Ok(capabilities), |missing| Err(Error::ServerTooOld { missing }))
     }
-}
 
-const AFTER_UPDATE: &str = "get the task and compare the fields that were to change";
-const AFTER_BULK_UPDATE: &str =
-    "count the tasks that have the new values: the update was done for all matching tasks or for none";
-const AFTER_BULK_ACTION: &str = "repeat it: what is done is left alone";
-const AFTER_CANCELLATION: &str = "get the task and compare its status: cancelled means that it was done";
-const AFTER_REQUEUE: &str =
-    "get the task and compare its status, attempt and updated_at: pending with attempt 0 means that it was done";
-const AFTER_DELETION: &str = "get the task: if it is not found, it was deleted";
-const AFTER_OUTPUT: &str = "send it again with the same offset: what is there already stays as it is";
-
-impl Client {
     /// Makes sure that a task with this id and definition exists. Another definition under the same id is refused with
     /// `task_id_conflict`. A [`Creation`] is a definition with a time before which the task cannot be claimed.
     pub async fn create_task(
@@ -217,68 +213,7 @@ impl Client {
         let call = Call::read(task_path(paths::OUTPUT, queue, id)).query(vec![("offset", offset.to_string())]);
         self.wait(call, wait_seconds, |answer| answer.read(&[200], Output::read)).await
     }
-}
 
-// Nothing of the worker protocol is repeated here: when to repeat a claim or a report is the worker's decision, because it has to
-// keep its leases meanwhile.
-const AFTER_CLAIM: &str = "claim again with the same run id: it gives the same task, and no second one";
-const AFTER_PROGRESS: &str = "report the present progress: each report replaces the one before";
-const AFTER_HEARTBEAT: &str = "send another heartbeat with the same run id";
-const AFTER_REPORT: &str = "repeat the report with the same run id: a repetition has no second effect, and run_finalized means \
-     that the run ended in another way";
-// A late repetition of either would undo what came between: a report revives a worker that has withdrawn.
-const AFTER_OBSERVATION: &str = "report the present state: each report replaces the one before";
-const AFTER_WITHDRAWAL: &str = "list the workers; an observation that is left expires by itself";
-
-/// Identifies a run, for the calls about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunKey {
-    pub queue: QueueName,
-    pub task_id: TaskId,
-    pub run_id: RunId,
-    /// The trace that calls about the run belong to, if not to that of the client.
-    pub trace: Option<TraceParent>,
-}
-
-impl RunKey {
-    /// A run without a trace of its own.
-    pub fn new(queue: &QueueName, task_id: TaskId, run_id: RunId) -> Self {
-        Self { queue: queue.clone(), task_id, run_id, trace: None }
-    }
-
-    /// Returns what is said of the run as an item of a batch.
-    pub fn item(&self, action: RunAction) -> RunItem {
-        RunItem { task_id: self.task_id, run_id: self.run_id, action }
-    }
-
-    /// A call about the run.
-    fn call(&self, name: &'static str, path: &str, advice: &'static str) -> Call {
-        Call { trace: self.trace, ..Call::post(name, task_path(path, &self.queue, self.task_id), advice) }
-    }
-}
-
-/// A claim of the next task for a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimRequest {
-    pub route: Route,
-    /// It was never used before.
-    pub run_id: RunId,
-    /// Who claims, at most 4 KiB: the task shows it as `last_run`. A server without
-    /// [`RUN_INFO`](taskqueue_api::capabilities::RUN_INFO) refuses such a claim.
-    pub worker: Option<JsonObject>,
-    /// How long the server is asked to wait for a task if there is none. A server may wait less or not at all:
-    /// [`Waited::wait_applied`] tells.
-    pub wait_seconds: Option<u32>,
-}
-
-impl ClaimRequest {
-    /// A claim that says nothing of the worker and does not wait.
-    pub fn new(route: Route, run_id: RunId) -> Self {
-        Self { route, run_id, worker: None, wait_seconds: None }
-    }
-}
-
-impl Client {
     /// Claims the next task: it with its lease, or `None` when no task is pending for the route.
     pub async fn claim(&self, queue: &QueueName, request: &ClaimRequest) -> Result<Waited<Option<Claim>>, Error> {
         let ClaimRequest { route, run_id, worker, wait_seconds } = request;
@@ -340,6 +275,65 @@ impl Client {
     pub async fn withdraw_worker(&self, queue: &QueueName, id: WorkerId) -> Result<(), Error> {
         let path = worker_path(paths::WORKER, queue, id);
         self.tell(Call::change("withdraw the worker", Method::DELETE, path, AFTER_WITHDRAWAL)).await
+    }
+}
+
+// Nothing of the worker protocol is repeated here: when to repeat a claim or a report is the worker's decision, because it has to
+// keep its leases meanwhile.
+const AFTER_CLAIM: &str = "claim again with the same run id: it gives the same task, and no second one";
+const AFTER_PROGRESS: &str = "report the present progress: each report replaces the one before";
+const AFTER_HEARTBEAT: &str = "send another heartbeat with the same run id";
+const AFTER_REPORT: &str = "repeat the report with the same run id: a repetition has no second effect, and run_finalized means \
+     that the run ended in another way";
+// A late repetition of either would undo what came between: a report revives a worker that has withdrawn.
+const AFTER_OBSERVATION: &str = "report the present state: each report replaces the one before";
+const AFTER_WITHDRAWAL: &str = "list the workers; an observation that is left expires by itself";
+
+/// Identifies a run, for the calls about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunKey {
+    pub queue: QueueName,
+    pub task_id: TaskId,
+    pub run_id: RunId,
+    /// The trace that calls about the run belong to, if not to that of the client.
+    pub trace: Option<TraceParent>,
+}
+
+impl RunKey {
+    /// A run without a trace of its own.
+    pub fn new(queue: &QueueName, task_id: TaskId, run_id: RunId) -> Self {
+        Self { queue: queue.clone(), task_id, run_id, trace: None }
+    }
+
+    /// Returns what is said of the run as an item of a batch.
+    pub fn item(&self, action: RunAction) -> RunItem {
+        RunItem { task_id: self.task_id, run_id: self.run_id, action }
+    }
+
+    /// A call about the run.
+    fn call(&self, name: &'static str, path: &str, advice: &'static str) -> Call {
+        Call { trace: self.trace, ..Call::post(name, task_path(path, &self.queue, self.task_id), advice) }
+    }
+}
+
+/// A claim of the next task for a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRequest {
+    pub route: Route,
+    /// It was never used before.
+    pub run_id: RunId,
+    /// Who claims, at most 4 KiB: the task shows it as `last_run`. A server without
+    /// [`RUN_INFO`](taskqueue_api::capabilities::RUN_INFO) refuses such a claim.
+    pub worker: Option<JsonObject>,
+    /// How long the server is asked to wait for a task if there is none. A server may wait less or not at all:
+    /// [`Waited::wait_applied`] tells.
+    pub wait_seconds: Option<u32>,
+}
+
+impl ClaimRequest {
+    /// A claim that says nothing of the worker and does not wait.
+    pub fn new(route: Route, run_id: RunId) -> Self {
+        Self { route, run_id, worker: None, wait_seconds: None }
     }
 }
 

@@ -41,7 +41,6 @@
 //! # Ok::<(), taskqueue_client::ConfigError>(())
 //! ```
 
-mod answer;
 mod call;
 mod client;
 mod config;
@@ -49,14 +48,12 @@ mod endpoints;
 mod error;
 mod query;
 mod tls;
-mod transport;
 
-pub use answer::{BatchAnswer, Created, Waited};
 pub use call::Retries;
 pub use client::{Client, OldServer, Version};
 pub use config::Config;
 pub use endpoints::{BatchClaimRequest, ClaimRequest, CreateOutcome, RunKey};
-pub use error::{ConfigError, Error};
+pub use error::{BatchAnswer, ConfigError, Created, Error, Waited};
 pub use query::{GroupQuery, PageQuery, Selection, TaskQuery, TaskSelection, Walk, WorkerQuery, WorkerSelection};
 pub use tls::{Pin, SHOWN_AUTHORITY, UNEXPECTED_KEY, UNTRUSTED_CERTIFICATE};
 

@@ -41,15 +41,16 @@ pub trait Selection {
     fn parameters(&self) -> Vec<(&'static str, String)>;
 }
 
+/// These parameters with this one, in place of an earlier value; without it if there is no value.
+fn with(mut parameters: Parameters, name: &'static str, value: Option<String>) -> Parameters {
+    parameters.retain(|(known, _)| *known != name);
+    parameters.extend(value.map(|value| (name, value)));
+    parameters
+}
+
 /// A selection of tasks; selectors are combined with AND.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TaskSelection {
-    status: Option<Status>,
-    name: Option<String>,
-    name_fuzzy: Option<String>,
-    filter: Option<String>,
-    include_archived: bool,
-}
+pub struct TaskSelection(Parameters);
 
 impl TaskSelection {
     /// All tasks of the queue.
@@ -60,32 +61,32 @@ impl TaskSelection {
     /// Only tasks of this status.
     #[must_use]
     pub fn status(self, status: Status) -> Self {
-        Self { status: Some(status), ..self }
+        Self(with(self.0, "status", Some(status.as_str().to_owned())))
     }
 
     /// Only tasks of exactly this name.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
-        Self { name: Some(name.into()), ..self }
+        Self(with(self.0, "name", Some(name.into())))
     }
 
     /// Only tasks whose names match this fuzzy search.
     #[must_use]
     pub fn name_fuzzy(self, words: impl Into<String>) -> Self {
-        Self { name_fuzzy: Some(words.into()), ..self }
+        Self(with(self.0, "name_fuzzy", Some(words.into())))
     }
 
     /// Only tasks for which this filter expression holds.
     #[must_use]
     pub fn filter(self, filter: impl Into<String>) -> Self {
-        Self { filter: Some(filter.into()), ..self }
+        Self(with(self.0, "filter", Some(filter.into())))
     }
 
     /// Archived tasks, too, or not. Only for a server that has [`ARCHIVE`](taskqueue_api::capabilities::ARCHIVE); others ignore it
     /// and have no such tasks.
     #[must_use]
     pub fn include_archived(self, include_archived: bool) -> Self {
-        Self { include_archived, ..self }
+        Self(with(self.0, "include_archived", include_archived.then(|| "true".to_owned())))
     }
 }
 
@@ -99,23 +100,13 @@ impl Selection for TaskSelection {
     const READ: fn(&Value<'_>) -> Result<Task, Unreadable> = Task::read;
 
     fn parameters(&self) -> Parameters {
-        let status = self.status.map(|status| status.as_str().to_owned());
-        let given = [
-            ("status", status),
-            ("name", self.name.clone()),
-            ("name_fuzzy", self.name_fuzzy.clone()),
-            ("filter", self.filter.clone()),
-            ("include_archived", self.include_archived.then(|| "true".to_owned())),
-        ];
-        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        self.0.clone()
     }
 }
 
 /// A selection of worker observations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorkerSelection {
-    filter: Option<String>,
-}
+pub struct WorkerSelection(Parameters);
 
 impl WorkerSelection {
     /// All observations of the queue.
@@ -126,7 +117,7 @@ impl WorkerSelection {
     /// Only observations for which this filter expression holds.
     #[must_use]
     pub fn filter(self, filter: impl Into<String>) -> Self {
-        Self { filter: Some(filter.into()) }
+        Self(with(self.0, "filter", Some(filter.into())))
     }
 }
 
@@ -140,7 +131,7 @@ impl Selection for WorkerSelection {
     const READ: fn(&Value<'_>) -> Result<Observation, Unreadable> = read_observation;
 
     fn parameters(&self) -> Parameters {
-        self.filter.iter().map(|filter| ("filter", filter.clone())).collect()
+        self.0.clone()
     }
 }
 
@@ -153,7 +144,6 @@ pub struct PageQuery<T> {
     path: &'static str,
     parameters: Parameters,
     dimensions: Vec<&'static str>,
-    limit: Option<u16>,
     cursor: Option<String>,
     read: PageReader<T>,
 }
@@ -172,13 +162,13 @@ impl<T> PageQuery<T> {
     }
 
     fn new(path: &'static str, parameters: Parameters, dimensions: Vec<&'static str>, read: PageReader<T>) -> Self {
-        Self { path, parameters, dimensions, limit: None, cursor: None, read }
+        Self { path, parameters, dimensions, cursor: None, read }
     }
 
     /// At most so many items per page, 1 to 1000; 100 by default.
     #[must_use]
     pub fn limit(self, limit: u16) -> Self {
-        Self { limit: Some(limit), ..self }
+        Self { parameters: with(self.parameters, "limit", Some(limit.to_string())), ..self }
     }
 
     /// Begins where an earlier page of the same selection ended.
@@ -189,7 +179,6 @@ impl<T> PageQuery<T> {
 
     fn call(&self, queue: &QueueName) -> Call {
         let mut parameters = self.parameters.clone();
-        parameters.extend(self.limit.map(|limit| ("limit", limit.to_string())));
         parameters.extend(self.cursor.iter().map(|cursor| ("cursor", cursor.clone())));
         Call::read(queue_path(self.path, queue)).query(parameters)
     }
@@ -208,11 +197,9 @@ impl TaskQuery {
         self.ordered(field, true)
     }
 
-    fn ordered(mut self, field: OrderField, descending: bool) -> Self {
-        self.parameters.retain(|(name, _)| !matches!(*name, "order_by" | "descending"));
-        self.parameters.push(("order_by", field.as_str().to_owned()));
-        self.parameters.push(("descending", descending.to_string()));
-        self
+    fn ordered(self, field: OrderField, descending: bool) -> Self {
+        let parameters = with(self.parameters, "order_by", Some(field.as_str().to_owned()));
+        Self { parameters: with(parameters, "descending", Some(descending.to_string())), ..self }
     }
 }
 

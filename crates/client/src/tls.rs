@@ -60,7 +60,7 @@ pub(crate) fn for_https(trust: &Trust) -> Result<ClientConfig, ConfigError> {
         Trust::Authorities(authorities) => {
             let roots = Arc::new(roots(authorities).map_err(tls_error)?);
             let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
-            CertificateCheck::Authorities(verifier.map_err(|error| ConfigError::Tls { reason: error.to_string() })?)
+            CertificateCheck::Authorities(verifier.map_err(tls_error)?)
         }
         Trust::Pins(pins) => CertificateCheck::Pins(pins.clone()),
     };
@@ -84,7 +84,7 @@ fn roots(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, Error
     Ok(roots)
 }
 
-fn tls_error(error: Error) -> ConfigError {
+fn tls_error(error: impl fmt::Display) -> ConfigError {
     ConfigError::Tls { reason: error.to_string() }
 }
 

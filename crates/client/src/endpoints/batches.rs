@@ -19,10 +19,9 @@ use taskqueue_core::limits::BATCH_ITEMS;
 use taskqueue_core::time::Timestamp;
 
 use super::{AFTER_CLAIM, AFTER_REPORT};
-use crate::answer::BatchAnswer;
 use crate::call::{Call, queue_path};
 use crate::client::Client;
-use crate::error::Error;
+use crate::error::{BatchAnswer, Error};
 
 /// The largest answer that is read, if it holds no tasks: room for a long error in one item, and for a usual one in all.
 const ANSWER_FRAME_BYTES: usize = 1_048_576;

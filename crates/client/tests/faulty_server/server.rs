@@ -80,8 +80,9 @@ impl FaultyServer {
     /// A client that wastes no time between its tries.
     pub(crate) fn client(&self) -> Client {
         let (first_pause, longest_pause) = (Duration::from_millis(1), Duration::from_secs(60));
-        let retries = Retries { tries: 3, first_pause, longest_pause };
-        Client::new(Config::new(&self.url()).unwrap().token("s3cret-token").unwrap().retries(retries)).unwrap()
+        let mut config = Config::new(&self.url()).unwrap().token("s3cret-token").unwrap();
+        config.retries = Retries { tries: 3, first_pause, longest_pause };
+        Client::new(config).unwrap()
     }
 
     /// Everything that was asked, head and body as they came.
