@@ -17,11 +17,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use self::trying::{NextClaim, TryResult};
-use crate::collector::Collected;
-use crate::context::{EndReason, WorkerContext};
-use crate::identity::{SlotIdentity, new_run_id};
+use crate::handler::{StopMode, stop_reached};
+use crate::report::Collected;
 use crate::settings::Backoff;
-use crate::stop::{StopMode, stop_reached};
+use crate::worker::{EndReason, SlotIdentity, WorkerContext, new_run_id};
 
 /// The number of times that the answer to a claim may be lost before it is repeated alone.
 const LOST_TOGETHER: u32 = 2;

@@ -1,16 +1,18 @@
-//! A [`Handler`] decides what is done with a task: start a command (`command/`), or call a function in this process. Claims,
-//! leases and reports are not its business.
+//! What a program that starts a worker gives it: a [`Handler`], which decides what is done with a task, by a command (`command/`) or by a
+//! function in this process, and an [`EventSink`], which hears of everything, because the worker never prints. And how it asks a worker
+//! to stop, and a worker a run.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use taskqueue_client::{Claim, Failure, JsonObject, TraceParent, WorkerId};
+use taskqueue_client::{Claim, Error, Failure, JsonObject, RunId, TaskId, Timestamp, TraceParent, WorkerId};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::sent_output::RunOutput;
-use crate::stop::RunControl;
-use crate::telemetry::processes::RunProcesses;
+use crate::telemetry::RunProcesses;
 
 /// One run of a task.
 #[derive(Debug)]
@@ -90,5 +92,120 @@ impl RunProgress {
             *present = Some(progress);
             is_new
         });
+    }
+}
+
+/// The outcome of a run for its task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunOutcome {
+    /// The server has the result.
+    Succeeded,
+    /// The server has the failure.
+    Failed { kind: Arc<str>, message: Arc<str> },
+    /// The task was given back.
+    Released,
+    /// This worker could not run the task, for this reason, and gave it back.
+    CannotRun(String),
+    /// The server had ended the run (cancelled, expired, or owned by another worker), for this reason. One that it ended because of
+    /// the time limit of the task has failed.
+    Revoked(String),
+    /// The worker stopped before the server accepted the report. It is stored if there is a run directory.
+    Undelivered,
+}
+
+/// The reason for which there is no task to claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdleReason {
+    /// No task is pending for the route.
+    NoTask,
+    /// The server does not tell, or not to this token: one with the scope `work` may not read.
+    Untold,
+    /// Tasks are pending for these routes, so many for each, and none for that of the worker.
+    OtherRoutes(Vec<(String, u64)>),
+    QueuePaused,
+    /// As many tasks are running as the queue allows.
+    QueueAtLimit(u64),
+    /// As many tasks of the route are running as the queue allows.
+    RouteAtLimit,
+    /// So many tasks of the route are pending; one can be claimed from this time on.
+    Delayed(u64, Timestamp),
+    /// So many tasks of the route are pending; one waits for others.
+    Dependencies(u64),
+    /// So many tasks of the route are pending, and none can be claimed.
+    Held(u64),
+}
+
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A run began.
+    Started { slot: usize, claim: &'a Claim },
+    /// A run ended and, where that was possible, was reported. It took the time from its start to the answer to its report.
+    Ended { slot: usize, task_id: TaskId, run_id: RunId, outcome: &'a RunOutcome, took: Duration },
+    /// The server has answered a claim for the first time: the worker is up.
+    Connected,
+    /// Calls began to fail. They are repeated; no run is stopped.
+    ServerUnreachable(&'a Error),
+    /// Calls succeed again, after so long.
+    ServerReachable { took: Duration },
+    /// No heartbeat succeeded for the duration of a lease. The run continues; the server decides about it.
+    LeaseInDoubt { slot: usize, task_id: TaskId },
+    /// A report of an earlier worker was delivered, or refused for the reason given.
+    EarlierReport { task_id: TaskId, refused: Option<&'a str> },
+    /// The disk of the run directory is nearly full.
+    LowDisk { run_dir: &'a Path, available_bytes: u64, total_bytes: u64 },
+    /// So many bytes of the output of a run were not sent: they were printed too fast, or the server did not take them in time.
+    OutputNotSent { task_id: TaskId, bytes: u64 },
+    /// So many failures in a row of different tasks, of which this is the last: nothing is claimed for so long.
+    SlowedDown { failures: u32, pause: Duration, task_id: TaskId },
+    /// There was nothing to do for a while, for this reason. Again only when there is another one.
+    Idle(&'a IdleReason),
+    /// The whole worker was stopped for so long (SIGSTOP, a frozen machine) and sent no heartbeats.
+    Paused(Duration),
+    /// A remark about a run or about the worker's own files.
+    Note { task_id: Option<TaskId>, text: &'a str },
+}
+
+/// Receives the events. It is called from the worker's tasks, so it must return quickly.
+pub trait EventSink: Send + Sync + 'static {
+    fn on_event(&self, event: &Event<'_>);
+}
+
+/// Ignores all events.
+impl EventSink for () {
+    fn on_event(&self, _: &Event<'_>) {}
+}
+
+/// The stop that the worker was asked for. Each step includes the ones before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StopMode {
+    /// Not stopping: claim and run.
+    #[default]
+    Running,
+    /// Claim nothing more; running tasks may finish.
+    Finish,
+    /// Stop running tasks and give them back.
+    Release,
+    /// Kill running tasks and exit at once. Reports that could not be delivered stay in the spool.
+    Kill,
+}
+
+/// The wish of the worker for one run. Each step includes the ones before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RunControl {
+    #[default]
+    Continue,
+    /// End in an orderly way, soon.
+    Stop,
+    /// End now.
+    Kill,
+}
+
+/// Waits until the worker was asked for at least this mode; returns the current one.
+pub(crate) async fn stop_reached(stop: &mut watch::Receiver<StopMode>, least: StopMode) -> StopMode {
+    match stop.wait_for(|stop| *stop >= least).await {
+        Ok(stop) => *stop,
+        // The worker was dropped.
+        Err(_) => StopMode::Kill,
     }
 }

@@ -19,10 +19,10 @@ use rustix::thread::set_name;
 use signal_hook::consts::signal::{SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use taskqueue_client::{RunId, TaskId};
 
+use crate::process;
+pub use crate::process::HAS_KEEPER_VARIABLE;
 pub use crate::process::proc::is_ignored;
 use crate::process::proc::{kill_children, take_stdin_socket};
-use crate::process::running_command;
-pub use crate::process::running_command::HAS_KEEPER_VARIABLE;
 
 /// The role of this process.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub fn start() -> io::Result<Role> {
 /// Kills all descendants of this process and prevents new ones. A worker does this right before it ends. Blocks. Returns whether
 /// nothing is left.
 pub fn kill_everything() -> bool {
-    running_command::close();
+    process::close();
     kill_children()
 }
 
@@ -203,7 +203,8 @@ pub struct StopRequests {
     unregistered: Option<(UnixStream, UnixStream)>,
     streams: Option<(tokio::net::UnixStream, tokio::net::UnixStream)>,
     duplicates: DuplicateFilter,
-    active_runs: ActiveRuns,
+    /// Tells the keeper, over the same stream, which runs there are.
+    pub active_runs: ActiveRuns,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,12 +220,6 @@ impl StopRequests {
         let active_runs = ActiveRuns::new(keeper.try_clone()?);
         let unregistered = Some((keeper, signals));
         Ok(Self { unregistered, streams: None, duplicates: DuplicateFilter::default(), active_runs })
-    }
-
-    /// Tells the keeper, over the same stream, which runs there are.
-    #[must_use]
-    pub fn active_runs(&self) -> ActiveRuns {
-        self.active_runs.clone()
     }
 
     /// Waits for the next request. `None` means that the keeper has ended: the worker has to call

@@ -4,7 +4,6 @@
 //! `process/`.
 
 pub(crate) mod channel;
-pub(crate) mod messages;
 
 use std::collections::HashSet;
 use std::io;
@@ -23,10 +22,9 @@ use rustix::termios::{LocalModes, OptionalActions, OutputModes, Winsize, tcgetat
 use rustix::thread::set_name;
 use signal_hook::consts::signal::{SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use self::channel::Channel;
-use self::messages::{NotStarted, Reply, Request, RunEnd, StartRequest, WindowSize};
+use self::channel::{Channel, NotStarted, Reply, Request, RunEnd, StartRequest, WindowSize};
+use crate::handler::RunControl;
 use crate::process::proc::{self, ProcessEntry, is_ignored, kill_children};
-use crate::stop::RunControl;
 
 /// The name of a supervisor in `ps`, and its whole command line. It does not contain the name of the program, so that killing the
 /// worker by name does not kill the supervisors.

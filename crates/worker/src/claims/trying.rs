@@ -9,10 +9,10 @@ use taskqueue_client::{BatchClaimRequest, Claim, ClaimRequest, Error};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{ClaimAttempt, ClaimedTask, Want};
-use crate::context::{EndReason, WorkerContext};
+use crate::handler::{StopMode, stop_reached};
 use crate::report::{ErrorClass, GIVE_BACK, HEARTBEAT, run_of};
 use crate::settings::{Backoff, has_waited, whole_seconds};
-use crate::stop::{StopMode, stop_reached};
+use crate::worker::{EndReason, WorkerContext};
 
 /// The wants that a try has left.
 pub(super) struct TryResult {
@@ -192,32 +192,11 @@ impl WorkerContext {
 
     /// Gives a task back that the slot cannot start any more.
     pub(super) async fn give_back(self: Arc<Self>, want: Want, claim: Claim) {
-        self.unclaim(&claim).await;
+        let run = run_of(&self.settings.queue, &claim);
+        drop(timeout(GIVE_BACK_TIMEOUT, self.deliver(&run, GIVE_BACK, None)).await);
         self.answer(want, None);
     }
-}
 
-/// The pause that the server asked for.
-fn asked_pause(error: &Error) -> Duration {
-    if let Error::Api { retry_after, .. } = error.origin() { retry_after.unwrap_or_default() } else { Duration::ZERO }
-}
-
-/// The answers to the claims of a request.
-pub(super) struct ClaimAnswers {
-    pub(super) claims: Vec<Result<Option<Claim>, Error>>,
-    pub(super) wait_applied: Option<u32>,
-    /// The time at which they were sent; `None` if the server had to be asked first what it has, and did not say it.
-    pub(super) sent: Option<Instant>,
-}
-
-impl ClaimAnswers {
-    /// Each of so many claims has failed with this error.
-    fn failed(count: usize, error: Error) -> Self {
-        Self { claims: vec![Err(error); count], wait_applied: None, sent: None }
-    }
-}
-
-impl WorkerContext {
     /// Claims for all of these, with one request that says who claims. One alone is sent as the contract has it.
     pub(super) async fn send_claims(&self, wants: &[Want], wait: Option<Duration>) -> ClaimAnswers {
         if let Err(error) = self.require_server().await {
@@ -266,12 +245,7 @@ impl WorkerContext {
         }
         ClaimAnswers { claims: answer.items, wait_applied: answer.wait_applied, sent: None }
     }
-}
 
-/// The longest time for the calls that give back the task of an interrupted claim. After that, its lease expires.
-const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
-
-impl WorkerContext {
     /// Answers these slots that there is nothing more for them, after what their claims may have taken was given back. If a claim
     /// took nothing and a task has become pending since, that task is claimed and given back, which does no harm.
     pub(super) async fn release(self: Arc<Self>, wants: Vec<Want>) {
@@ -311,9 +285,27 @@ impl WorkerContext {
         }
         alone
     }
+}
 
-    pub(super) async fn unclaim(&self, claim: &Claim) {
-        let run = run_of(&self.settings.queue, claim);
-        drop(timeout(GIVE_BACK_TIMEOUT, self.deliver(&run, GIVE_BACK, None)).await);
+/// The pause that the server asked for.
+fn asked_pause(error: &Error) -> Duration {
+    if let Error::Api { retry_after, .. } = error.origin() { retry_after.unwrap_or_default() } else { Duration::ZERO }
+}
+
+/// The answers to the claims of a request.
+pub(super) struct ClaimAnswers {
+    pub(super) claims: Vec<Result<Option<Claim>, Error>>,
+    pub(super) wait_applied: Option<u32>,
+    /// The time at which they were sent; `None` if the server had to be asked first what it has, and did not say it.
+    pub(super) sent: Option<Instant>,
+}
+
+impl ClaimAnswers {
+    /// Each of so many claims has failed with this error.
+    fn failed(count: usize, error: Error) -> Self {
+        Self { claims: vec![Err(error); count], wait_applied: None, sent: None }
     }
 }
+
+/// The longest time for the calls that give back the task of an interrupted claim. After that, its lease expires.
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);

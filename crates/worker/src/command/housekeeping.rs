@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
 use super::run_folder::RunFolder;
-use crate::events::{Event, EventSink};
+use crate::handler::{Event, EventSink};
 use crate::run_dir::RunDir;
 use crate::spool;
 

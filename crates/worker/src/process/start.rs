@@ -15,24 +15,23 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use taskqueue_core::ids::RunId;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::RunningCommand;
 use super::output::{Output, OutputSource, WindowResizer};
-use super::running_command::RunningCommand;
-use crate::stop::RunControl;
-use crate::supervisor::messages::{NotStarted, Reply, Request, StartRequest, WindowSize};
-use crate::telemetry::processes::RunProcesses;
+use crate::handler::RunControl;
+use crate::supervisor::channel::{NotStarted, Reply, Request, StartRequest, WindowSize};
+use crate::telemetry::RunProcesses;
 
 /// The variable with the run id.
 pub const RUN_ID_VARIABLE: &str = "TASKQUEUE_RUN_ID";
 
 pub(crate) const TOKEN: &str = "TASKQUEUE_TOKEN";
-pub(crate) const TLS_PIN: &str = "TASKQUEUE_TLS_PIN";
-pub(crate) const TLS_CA: &str = "TASKQUEUE_TLS_CA";
+pub const TLS_PIN: &str = "TASKQUEUE_TLS_PIN";
+pub const TLS_CA: &str = "TASKQUEUE_TLS_CA";
 
 /// The variable with the path of the project file that names the URL.
 pub const URL_FILE_VARIABLE: &str = "TASKQUEUE_URL_FILE";
@@ -64,19 +63,12 @@ pub(crate) const REMOVED_VARIABLES: [&str; 12] = [
 
 /// A command to run.
 #[derive(Debug)]
-pub struct CommandSpec {
-    /// The program and its arguments.
-    pub argv: Vec<OsString>,
-    /// Variables that are added to the environment of this process.
-    pub environment: Vec<(OsString, OsString)>,
-    /// Variables that are removed from it first.
-    pub remove: Vec<OsString>,
-    pub run_id: RunId,
-    /// The time that it has to end after SIGTERM.
-    pub grace: Duration,
-    pub output: Output,
+pub(crate) struct CommandSpec {
+    /// Its window follows from the output.
+    pub(crate) start: StartRequest,
+    pub(crate) output: Output,
     /// Learns which processes are those of the run.
-    pub processes: RunProcesses,
+    pub(crate) processes: RunProcesses,
 }
 
 /// The reason for which a command was not started.
@@ -129,14 +121,13 @@ pub(crate) struct StartedCommand {
     pub(crate) resizer: Option<WindowResizer>,
 }
 
-pub(crate) async fn start(spec: &CommandSpec) -> Result<StartedCommand, NotStarted> {
-    let mut environment = spec.environment.clone();
-    environment.push((RUN_ID_VARIABLE.into(), spec.run_id.as_str().into()));
-    let (argv, remove) = (spec.argv.clone(), spec.remove.clone());
-    let start = StartRequest { argv, remove, environment, grace: spec.grace, window: None };
-    match &spec.output.terminal {
+pub(crate) async fn start(
+    start: StartRequest,
+    terminal: Option<watch::Receiver<WindowSize>>,
+) -> Result<StartedCommand, NotStarted> {
+    match terminal {
         None => piped(start).await,
-        Some(size) => on_terminal(start, size.clone()).await,
+        Some(size) => on_terminal(start, size).await,
     }
 }
 

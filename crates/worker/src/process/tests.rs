@@ -11,10 +11,10 @@ use taskqueue_core::ids::RunId;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 
-use super::running_command::Supervisor;
-use super::*;
+use super::{Supervisor, *};
 use crate::sent_output::RunOutput;
-use crate::telemetry::processes::RunProcesses;
+use crate::supervisor::channel::StartRequest;
+use crate::telemetry::RunProcesses;
 
 /// A test that waits this long has failed.
 const LONG: Duration = Duration::from_secs(60);
@@ -27,9 +27,18 @@ fn supervise() {
     }
 }
 
+fn exited(code: i32) -> ExitStatus {
+    ExitStatus::from_raw(code << 8)
+}
+
+fn killed_by(signal: i32) -> ExitStatus {
+    ExitStatus::from_raw(signal)
+}
+
 /// A command of a test.
 struct Trial {
     folder: TempDir,
+    run_id: RunId,
     spec: CommandSpec,
     control: watch::Sender<RunControl>,
     relayed: mpsc::Receiver<Chunk>,
@@ -53,17 +62,11 @@ impl Trial {
         let output = Output { log, log_cap_bytes: 1 << 20, relay, sent: RunOutput::off(), label: None, terminal: None };
         let run_id = fresh_run_id();
         // Scripts find the folder of their test in this variable.
-        let environment = vec![("FOLDER".into(), folder.path().into())];
-        let spec = CommandSpec {
-            argv: arguments(argv),
-            environment,
-            remove: Vec::new(),
-            run_id,
-            grace: LONG,
-            output,
-            processes: RunProcesses::default(),
-        };
-        Self { folder, spec, control: watch::Sender::new(RunControl::Continue), relayed, grace: LONG }
+        let folder_variable = ("FOLDER".into(), folder.path().into());
+        let environment = vec![folder_variable, (RUN_ID_VARIABLE.into(), run_id.as_str().into())];
+        let start = StartRequest { argv: arguments(argv), environment, remove: Vec::new(), grace: LONG, window: None };
+        let spec = CommandSpec { start, output, processes: RunProcesses::default() };
+        Self { folder, run_id, spec, control: watch::Sender::new(RunControl::Continue), relayed, grace: LONG }
     }
 
     fn shell(script: &str) -> Self {
@@ -72,7 +75,8 @@ impl Trial {
 
     fn begin(self) -> Begun {
         set_child_subreaper(Some(getpid())).unwrap();
-        let (spec, control) = (CommandSpec { grace: self.grace, ..self.spec }, self.control.subscribe());
+        let start = StartRequest { grace: self.grace, ..self.spec.start };
+        let (spec, control) = (CommandSpec { start, ..self.spec }, self.control.subscribe());
         let run = async move { super::run(spec, control).await };
         Begun { folder: self.folder, control: self.control, relayed: self.relayed, run: tokio::spawn(run) }
     }
@@ -130,7 +134,7 @@ impl Finished {
 
     /// How the command ended, and whether it was asked to.
     #[track_caller]
-    fn status(&self) -> (Exit, bool) {
+    fn status(&self) -> (ExitStatus, bool) {
         (self.end().status, self.end().was_stopped)
     }
 

@@ -4,7 +4,6 @@
 
 mod line_state;
 mod sender;
-mod text;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -118,7 +117,7 @@ impl SharedOutput {
 
     /// Waits until there is something to send.
     async fn printed(&self) {
-        while self.state.lock().buffer.len() == 0 {
+        while self.state.lock().buffer.bytes.is_empty() {
             self.printed.notified().await;
         }
     }
@@ -132,12 +131,12 @@ impl SharedOutput {
 
 #[derive(Debug)]
 pub(super) struct OutputBuffer {
-    bytes: VecDeque<u8>,
+    pub(super) bytes: VecDeque<u8>,
     most_bytes: usize,
     /// The first bytes are wanted, and not the last.
     keeps_first: bool,
-    /// The number of bytes that were dropped since the last time that this was asked.
-    dropped: u64,
+    /// The number of bytes that are missing before those that are taken next, since the last time that this was asked.
+    pub(super) dropped: u64,
     /// The number of those that were dropped behind those that are there.
     dropped_behind: u64,
     /// The beginning of a character, by stream: other output may come before the rest of it.
@@ -198,11 +197,6 @@ impl OutputBuffer {
         }
     }
 
-    /// Returns the number of bytes that are missing before those that are taken next.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
     /// Returns the number of missing bytes, and forgets them. What begins in the middle of a character is missing too.
     pub(super) fn take_dropped(&mut self) -> u64 {
         if self.dropped > 0 {
@@ -223,10 +217,6 @@ impl OutputBuffer {
         }
         taken
     }
-
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
-    }
 }
 
 #[cfg(test)]
@@ -237,12 +227,12 @@ mod tests {
     fn the_last_bytes_are_kept_and_the_others_counted() {
         let mut buffer = OutputBuffer::new(10, false);
         buffer.push(Stream::Stdout, b"0123456");
-        assert_eq!((buffer.dropped(), buffer.len()), (0, 7));
+        assert_eq!((buffer.dropped, buffer.bytes.len()), (0, 7));
         buffer.push(Stream::Stderr, b"789ab");
         assert_eq!((buffer.take_dropped(), buffer.take(4)), (2, b"2345".to_vec()));
         buffer.push(Stream::Stdout, &[b'x'; 1000]);
         assert_eq!((buffer.take_dropped(), buffer.take(100)), (6 + 990, vec![b'x'; 10]));
-        assert_eq!((buffer.take_dropped(), buffer.len()), (0, 0));
+        assert_eq!((buffer.take_dropped(), buffer.bytes.len()), (0, 0));
     }
 
     #[test]

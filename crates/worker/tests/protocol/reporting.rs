@@ -205,8 +205,9 @@ async fn a_task_that_no_run_can_do_is_not_tried_again() {
 
 /// What a keeper is told that gives a left run back within this time, and the task of the run.
 async fn give_back(address: SocketAddr, time: Duration) -> (TaskId, LeftTasks) {
-    let config = Config::new(&format!("http://{address}")).unwrap();
-    let client = Client::new(config.retries(Retries::NONE)).unwrap();
+    let mut config = Config::new(&format!("http://{address}")).unwrap();
+    config.retries = Retries::NONE;
+    let client = Client::new(config).unwrap();
     let (queue, task_id) = (QueueName::parse("q").unwrap(), TaskId::parse("t_000000000001").unwrap());
     let runs = vec![LeftRun { task_id, run_id: RunId::parse("r_000000000001").unwrap() }];
     (task_id, settle_left_runs(&client, &queue, None, runs, time).await)

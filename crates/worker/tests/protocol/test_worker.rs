@@ -180,8 +180,9 @@ impl TestWorker {
         runs: mpsc::UnboundedReceiver<WaitingRun>,
         request_timeout: Duration,
     ) -> Self {
-        let config = Config::new(&format!("http://{}", server.address)).unwrap();
-        let client = Client::new(config.retries(Retries::NONE).request_timeout(request_timeout)).unwrap();
+        let mut config = Config::new(&format!("http://{}", server.address)).unwrap();
+        (config.retries, config.request_timeout) = (Retries::NONE, request_timeout);
+        let client = Client::new(config).unwrap();
         let (stops, receiver) = watch::channel(StopMode::Running);
         let events = Arc::new(RecordedEvents::default());
         let worker = Worker::new(client, settings, handler, Arc::<RecordedEvents>::clone(&events)).unwrap();

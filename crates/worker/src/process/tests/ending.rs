@@ -16,7 +16,7 @@ async fn a_stopped_run_may_end_by_itself() {
     let script = "trap 'echo bye; exit 3' TERM; echo $$ >$FOLDER/ready; while :; do sleep 0.01; done";
     let (begun, _) = ready(script, LONG).await;
     let finished = begun.ended_by(RunControl::Stop).await;
-    assert_eq!(finished.status(), (Exit::Code(3), true));
+    assert_eq!(finished.status(), (exited(3), true));
     assert_eq!(finished.relayed(Stream::Stdout), "bye\n");
 }
 
@@ -27,7 +27,7 @@ async fn a_run_that_ignores_sigterm_is_killed_after_the_grace_time() {
     let (begun, pid) = ready(script, grace).await;
     let ordered = Instant::now();
     let finished = begun.ended_by(RunControl::Stop).await;
-    assert_eq!(finished.status(), (Exit::Signal(9), true));
+    assert_eq!(finished.status(), (killed_by(9), true));
     assert!(ordered.elapsed() >= grace && ordered.elapsed() < LONG / 2);
     assert!(!is_alive(pid));
 }
@@ -37,7 +37,7 @@ async fn a_kill_does_not_wait_for_the_grace_time() {
     let script = "trap '' TERM; echo $$ >$FOLDER/ready; while :; do sleep 1000; done";
     let (begun, _) = ready(script, LONG * 10).await;
     begun.control.send_replace(RunControl::Stop);
-    assert_eq!(begun.ended_by(RunControl::Kill).await.end().status, Exit::Signal(9));
+    assert_eq!(begun.ended_by(RunControl::Kill).await.end().status, killed_by(9));
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn a_request_from_before_the_start_is_obeyed() {
     let trial = Trial::shell("sleep 1000");
     trial.control.send_replace(RunControl::Kill);
     let finished = trial.run().await;
-    assert_eq!(finished.status(), (Exit::Signal(9), true));
+    assert_eq!(finished.status(), (killed_by(9), true));
 }
 
 #[tokio::test]
@@ -55,21 +55,21 @@ async fn a_run_continues_when_the_sender_of_requests_is_dropped() {
     drop(trial.control);
     set_child_subreaper(Some(getpid())).unwrap();
     let ended = crate::process::run(spec, control).await.unwrap();
-    assert_eq!((ended.status, ended.was_stopped), (Exit::Code(4), false));
+    assert_eq!((ended.status, ended.was_stopped), (exited(4), false));
 }
 
 #[tokio::test]
 async fn a_run_that_is_suspended_ends_as_well() {
     let (begun, pid) = ready("echo $$ >$FOLDER/ready; kill -STOP $$; sleep 1000", LONG).await;
     until("suspended", || proc::all().iter().any(|entry| entry.pid == pid && entry.state == 'T')).await;
-    assert_eq!(begun.ended_by(RunControl::Stop).await.end().status, Exit::Signal(15));
+    assert_eq!(begun.ended_by(RunControl::Stop).await.end().status, killed_by(15));
 }
 
 #[tokio::test]
 async fn what_stays_in_the_group_is_ended_with_its_leader() {
     // It also keeps the pipes open.
     let finished = Trial::shell("sleep 1000 & echo $! >$FOLDER/left; exit 5").run().await;
-    assert_eq!(finished.status(), (Exit::Code(5), false));
+    assert_eq!(finished.status(), (exited(5), false));
     assert!(!is_alive(finished.number("left")));
 }
 
@@ -82,7 +82,7 @@ async fn leftovers_that_ignore_sigterm_are_killed_soon() {
     );
     trial.grace = Duration::from_millis(200);
     let finished = trial.run().await;
-    assert_eq!(finished.end().status, Exit::Code(0));
+    assert_eq!(finished.end().status, exited(0));
     assert!(!is_alive(finished.number("left")));
 }
 
@@ -93,7 +93,7 @@ const DAEMON: &str = "setsid sh -c 'sh -c \"echo \\$\\$ >$FOLDER/daemon; exec sl
 async fn a_daemon_does_not_outlive_the_run_that_started_it() {
     let script = format!("{DAEMON} while ! [ -s $FOLDER/daemon ]; do :; done; exit 6");
     let finished = Trial::shell(&script).run().await;
-    assert_eq!(finished.end().status, Exit::Code(6));
+    assert_eq!(finished.end().status, exited(6));
     assert!(!is_alive(finished.number("daemon")));
 }
 
@@ -126,7 +126,7 @@ async fn a_daemon_that_forgot_its_run_ends_with_it_while_another_run_goes_on() {
     let mut trial = Trial::shell(&format!("{HIDDEN} while ! [ -s $FOLDER/daemon ]; do :; done"));
     trial.grace = Duration::from_millis(50);
     let finished = trial.run().await;
-    assert_eq!(finished.end().status, Exit::Code(0));
+    assert_eq!(finished.end().status, exited(0));
     assert!(!is_alive(finished.number("daemon")));
     let mut trial = Trial::shell(&format!("{HIDDEN} while :; do sleep 1; done"));
     trial.grace = Duration::from_millis(50);
@@ -143,11 +143,11 @@ async fn a_run_ends_with_its_supervisor_and_the_next_one_gets_another() {
         Trial::shell(&format!("{HIDDEN} while ! [ -s $FOLDER/daemon ]; do :; done; kill -9 $PPID; sleep 1000")).begin();
     let daemon = begun.number("daemon").await;
     let finished = begun.finish().await;
-    assert_eq!(finished.status(), (Exit::Signal(9), false));
+    assert_eq!(finished.status(), (killed_by(9), false));
     let note = finished.end().process_note.as_deref();
     assert_eq!(note, Some("the supervisor of the run was killed, and with it the run"));
     assert!(!is_alive(daemon));
-    assert_eq!(Trial::shell("exit 3").run().await.end().status, Exit::Code(3));
+    assert_eq!(Trial::shell("exit 3").run().await.end().status, exited(3));
 }
 
 #[tokio::test]
@@ -158,9 +158,9 @@ async fn a_supervisor_that_was_killed_while_it_was_idle_gets_no_run() {
         if let Some(idle) = idle {
             proc::signal(idle.pid, rustix::process::Signal::KILL);
             until("it has ended", || !is_alive(idle.pid)).await;
-            running_command::IDLE.lock().push(idle);
+            IDLE.lock().push(idle);
         }
-        assert_eq!(Trial::shell("exit 4").run().await.end().status, Exit::Code(4));
+        assert_eq!(Trial::shell("exit 4").run().await.end().status, exited(4));
     }
 }
 
@@ -169,7 +169,7 @@ async fn an_order_that_came_too_late_does_not_end_the_next_run() {
     for _ in 0..50 {
         let begun = Trial::shell("exit 0").begin();
         begun.ended_by(RunControl::Kill).await;
-        assert_eq!(Trial::shell("exit 5").run().await.end().status, Exit::Code(5));
+        assert_eq!(Trial::shell("exit 5").run().await.end().status, exited(5));
     }
 }
 
@@ -179,7 +179,7 @@ async fn signals_to_a_supervisor_neither_end_it_nor_reach_its_command() {
         "echo $PPID >$FOLDER/ready; for signal in HUP INT QUIT TERM USR1 USR2 ALRM PIPE; do kill -$signal $PPID; done;
         grep SigIgn /proc/$$/status >$FOLDER/ignored; exit 6";
     let finished = Trial::shell(script).run().await;
-    assert_eq!(finished.end().status, Exit::Code(6));
+    assert_eq!(finished.end().status, exited(6));
     let own = std::fs::read_to_string("/proc/self/status").unwrap();
     // Without SIGPIPE, which Rust programs ignore, and without 32 and up, of which the C library has some for itself.
     let known = 0x7fff_ffff & !(1 << 12);
@@ -196,9 +196,9 @@ async fn processes_that_replace_themselves_all_the_time_are_caught() {
     let mut trial = Trial::shell("setsid sh $FOLDER/hop & while ! [ -s $FOLDER/hops ]; do :; done; exit 8");
     trial.grace = Duration::from_millis(50);
     std::fs::write(trial.folder.path().join("hop"), hop).unwrap();
-    let run_id = trial.spec.run_id;
+    let run_id = trial.run_id;
     let finished = trial.run().await;
-    assert_eq!((finished.end().status, &finished.end().process_note), (Exit::Code(8), &None));
+    assert_eq!((finished.end().status, &finished.end().process_note), (exited(8), &None));
     let started_for_it = |pid| started_with(pid, RUN_ID_VARIABLE, run_id.as_str());
     assert!(!proc::all().iter().any(|entry| entry.is_alive && started_for_it(entry.pid)));
 }
@@ -234,7 +234,7 @@ async fn a_stop_reaches_a_process_that_is_started_while_it_comes() {
     let begun = trial.begin();
     begun.number("ready").await;
     let finished = begun.ended_by(RunControl::Stop).await;
-    assert_eq!(finished.status(), (Exit::Signal(15), true));
+    assert_eq!(finished.status(), (killed_by(15), true));
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn a_group_of_zombies_only_is_no_reason_to_wait() {
         while [ \"$(cat /proc/$!/comm)\" != sleep ]; do :; done; exit 9";
     let begun = Instant::now();
     let finished = Trial::shell(script).run().await;
-    assert_eq!(finished.end().status, Exit::Code(9));
+    assert_eq!(finished.end().status, exited(9));
     assert!(begun.elapsed() < LONG / 2);
 }
 
@@ -273,7 +273,7 @@ async fn a_thousand_runs_leave_neither_zombies_nor_orphans() {
                 _ => "true & true",
             };
             let mut trial = Trial::shell(script);
-            trial.spec.environment.push(("TRIAL_MARKER".into(), marker.as_str().into()));
+            trial.spec.start.environment.push(("TRIAL_MARKER".into(), marker.as_str().into()));
             assert!(trial.run().await.result.is_ok());
         }
     };
@@ -286,7 +286,7 @@ async fn a_thousand_runs_leave_neither_zombies_nor_orphans() {
     assert_eq!(orphans, []);
     // A stray that ended while another child was being started is reaped the next time.
     until("no zombies", || {
-        running_command::kill_strays();
+        kill_strays();
         zombies() == 0
     })
     .await;

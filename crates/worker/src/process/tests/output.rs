@@ -18,7 +18,7 @@ async fn output_is_relayed_and_kept_and_its_end_reported() {
 #[tokio::test]
 async fn a_child_may_close_its_output_and_go_on() {
     let finished = Trial::shell("echo before; exec >&- 2>&-; sleep 0.1; exit 7").run().await;
-    assert_eq!(finished.end().status, Exit::Code(7));
+    assert_eq!(finished.end().status, exited(7));
     assert_eq!(finished.log.as_deref(), Some("before\n"));
 }
 
@@ -39,7 +39,7 @@ async fn a_log_that_cannot_be_written_is_noted_and_fails_nothing() {
         let finished = trial.run().await;
         let note = finished.end().log_note.clone().unwrap();
         assert!(note.starts_with(path) && note.contains(reason), "{note}");
-        assert_eq!(finished.end().status, Exit::Code(0));
+        assert_eq!(finished.end().status, exited(0));
         assert_eq!(finished.relayed(Stream::Stdout), "one\ntwo\n");
         assert_eq!(finished.relayed(Stream::Stderr), format!("taskqueue: {note}\n"));
     }
@@ -103,7 +103,7 @@ async fn the_last_output_is_kept_even_if_nobody_reads_the_relay() {
     let (relay, _relayed) = mpsc::channel(1);
     trial.spec.output.relay = relay;
     let finished = trial.run().await;
-    assert_eq!(finished.end().status, Exit::Code(0));
+    assert_eq!(finished.end().status, exited(0));
     let log = finished.log.as_ref().unwrap();
     assert!(log.starts_with("a\nb\nc\n1\n2\n") && log.ends_with("\n5000\n"), "{log}");
 }
@@ -124,7 +124,7 @@ async fn a_pipe_that_is_held_open_elsewhere_is_not_waited_for() {
     let held = std::fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/fd/1")).unwrap();
     std::fs::write(begun.folder.path().join("go"), "").unwrap();
     let finished = begun.finish().await;
-    assert_eq!(finished.end().status, Exit::Code(0));
+    assert_eq!(finished.end().status, exited(0));
     assert_eq!(finished.log.as_deref(), Some("said\n"));
     drop(held);
 }
@@ -132,11 +132,11 @@ async fn a_pipe_that_is_held_open_elsewhere_is_not_waited_for() {
 #[tokio::test]
 async fn the_exit_code_or_the_signal_is_reported() {
     for (script, status) in [
-        ("exit 0", Exit::Code(0)),
-        ("exit 75", Exit::Code(75)),
-        ("exit 255", Exit::Code(255)),
-        ("kill -9 $$", Exit::Signal(9)),
-        ("kill -TERM $$", Exit::Signal(15)),
+        ("exit 0", exited(0)),
+        ("exit 75", exited(75)),
+        ("exit 255", exited(255)),
+        ("kill -9 $$", killed_by(9)),
+        ("kill -TERM $$", killed_by(15)),
     ] {
         let finished = Trial::shell(script).run().await;
         let ended = finished.end();
@@ -179,9 +179,9 @@ async fn a_file_that_is_no_program_or_names_no_interpreter_is_not_executable() {
 async fn the_environment_is_ours_with_what_is_added_and_removed() {
     let mut trial =
         Trial::shell("echo $PATH; echo $ADDED; echo ${HOME-none}; echo $TASKQUEUE_RUN_ID; cat; ps -o pgid= $$");
-    trial.spec.environment.push(("ADDED".into(), "yes".into()));
-    trial.spec.remove.push("HOME".into());
-    let run_id = trial.spec.run_id.as_str().to_owned();
+    trial.spec.start.environment.push(("ADDED".into(), "yes".into()));
+    trial.spec.start.remove.push("HOME".into());
+    let run_id = trial.run_id.as_str().to_owned();
     let finished = trial.run().await;
     let output = finished.relayed(Stream::Stdout);
     let lines: Vec<&str> = output.lines().collect();
@@ -202,7 +202,7 @@ async fn a_child_sees_a_terminal_of_our_size() {
     let script = "[ -t 1 ] && [ -t 2 ] && ! [ -t 0 ] && echo terminal; stty size </dev/tty; printf '\\033[31mred\\033[0m\\n' >&2; exit 9";
     let (trial, _size) = on_terminal(script);
     let finished = trial.run().await;
-    assert_eq!(finished.end().status, Exit::Code(9));
+    assert_eq!(finished.end().status, exited(9));
     assert_eq!(finished.relayed(Stream::Stdout), "terminal\n33 111\n\u{1b}[31mred\u{1b}[0m\n");
     assert_eq!(finished.log.as_deref(), Some("terminal\n33 111\n\u{1b}[31mred\u{1b}[0m\n"));
     assert_eq!(finished.end().tail, "terminal\n33 111\nred\n");
@@ -216,14 +216,14 @@ async fn a_child_is_notified_of_a_new_size() {
     begun.number("ready").await;
     size.send_replace(WindowSize { rows: 50, columns: 80 });
     let finished = begun.finish().await;
-    assert_eq!((finished.end().status, finished.relayed(Stream::Stdout)), (Exit::Code(0), "50 80\n".to_owned()));
+    assert_eq!((finished.end().status, finished.relayed(Stream::Stdout)), (exited(0), "50 80\n".to_owned()));
 }
 
 #[tokio::test]
 async fn a_child_may_leave_its_terminal_and_come_back() {
     let (trial, _size) = on_terminal("exec >&- 2>&-; sleep 0.1; seq 1 5000 >/dev/tty; exit 2");
     let finished = trial.run().await;
-    assert_eq!(finished.end().status, Exit::Code(2));
+    assert_eq!(finished.end().status, exited(2));
     assert!(finished.relayed(Stream::Stdout).ends_with("4999\n5000\n"));
 }
 
@@ -233,13 +233,13 @@ async fn a_child_on_a_terminal_ends_with_all_that_it_started() {
     let begun = trial.begin();
     let left = begun.number("left").await;
     let finished = begun.ended_by(RunControl::Stop).await;
-    assert_eq!(finished.status(), (Exit::Signal(15), true));
+    assert_eq!(finished.status(), (killed_by(15), true));
     assert!(!is_alive(left));
 }
 
 #[tokio::test]
 async fn a_command_that_cannot_be_started_is_an_error_on_a_terminal_as_well() {
     let (mut trial, _size) = on_terminal("");
-    trial.spec.argv = arguments(&["no-such-command-anywhere"]);
+    trial.spec.start.argv = arguments(&["no-such-command-anywhere"]);
     assert!(matches!(trial.run().await.result, Err(StartError::NotFound(_))));
 }
