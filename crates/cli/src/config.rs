@@ -1,23 +1,27 @@
 //! The configuration of client commands. Each value comes from the first source that has it: flags, then the environment,
 //! then the nearest `taskqueue.toml`, then the user's file, then the built-in default. Which token may be sent to the
-//! resulting URL is decided in `source.rs`. Here are also the rows of `taskqueue config show`, in which no token is shown.
+//! resulting URL is decided in `config/source.rs`. Here are also the rows of `taskqueue config show`, in which no token is shown.
+//!
+//! What every client command needs is made from it: the client, the queue and the printer; the runtime; and commands to copy into a shell.
 
-mod file;
 mod source;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use taskqueue_client::Config;
-use taskqueue_core::ids::QueueName;
-use taskqueue_worker::command::URL_FILE_VARIABLE;
+use taskqueue_client::{Client, Config, ConfigError, QueueName, Retries, TraceParent};
+use taskqueue_core::shell::CommandLine;
+use taskqueue_worker::command::{TLS_CA, TLS_PIN, URL_FILE_VARIABLE};
+use tokio::runtime::Builder;
 
-use self::file::{ConfigFile, Content, TokenLocation};
-pub(crate) use self::file::{Secret, user_folder};
-pub(crate) use self::source::{Source, Sourced, Trust, read_authorities};
-use self::source::{choose, may_be_sent, may_count};
-use crate::args::{ConnectionArgs, QueueArg, queue_name};
-use crate::failure::Failure;
+use self::source::{ConfigFile, Content, TokenLocation, choose, may_be_sent, may_count};
+pub(crate) use self::source::{Secret, Source, Sourced, Trust, read_authorities, user_folder};
+use crate::args::{ConnectionArgs, OutputArgs, QueueArg, queue_name};
+use crate::failure::{CommandError, Failure, explain};
+use crate::output::{self, Printer};
 use crate::token;
 
 /// The address on which `taskqueue serve` listens by default.
@@ -93,25 +97,7 @@ impl ClientConfig {
             false => Ok(()),
         }
     }
-}
 
-/// Returns why what a file says about TLS does not count.
-fn ignored_trust(from: &Source, url: &Sourced<String>) -> String {
-    format!(
-        "the TLS pin or authorities of {from} are ignored, because that file does not name the server {} ({}); \
-         give --tls-pin or --tls-ca",
-        url.value, url.source
-    )
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Setting {
-    pub(crate) name: String,
-    pub(crate) value: String,
-    pub(crate) source: String,
-}
-
-impl ClientConfig {
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let mut settings = vec![
             setting("url", &self.url.value, &self.url.source),
@@ -139,14 +125,28 @@ impl ClientConfig {
         let Ok(mut client) = client.token(token.value.expose()) else {
             return "not sent: it must be visible ASCII characters without blanks".to_owned();
         };
-        if self.allow_insecure_token.value {
-            client = client.allow_insecure_token();
-        }
+        client.allow_insecure_token = self.allow_insecure_token.value;
         match client.refuses_insecure_token() {
             true => "not sent: the connection is not encrypted".to_owned(),
             false => format!("sent to {}", self.url.value),
         }
     }
+}
+
+/// Returns why what a file says about TLS does not count.
+fn ignored_trust(from: &Source, url: &Sourced<String>) -> String {
+    format!(
+        "the TLS pin or authorities of {from} are ignored, because that file does not name the server {} ({}); \
+         give --tls-pin or --tls-ca",
+        url.value, url.source
+    )
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) source: String,
 }
 
 fn setting(name: &str, value: impl Into<String>, source: impl ToString) -> Setting {
@@ -155,8 +155,6 @@ fn setting(name: &str, value: impl Into<String>, source: impl ToString) -> Setti
 
 const URL: &str = "TASKQUEUE_URL";
 const QUEUE: &str = "TASKQUEUE_QUEUE";
-const TLS_PIN: &str = "TASKQUEUE_TLS_PIN";
-const TLS_CA: &str = "TASKQUEUE_TLS_CA";
 pub(crate) const DEFAULT_QUEUE: &str = "default";
 
 /// The variables of the environment that are settings of clients.
@@ -185,7 +183,7 @@ impl Layers {
             Ok(path) => ConfigFile::find_upwards(&path.canonicalize().unwrap_or(path), &mut warnings)?,
             Err(_) => None,
         };
-        let user = file::user_file(path_in("XDG_CONFIG_HOME"), path_in("HOME"));
+        let user = source::user_file(path_in("XDG_CONFIG_HOME"), path_in("HOME"));
         let user = user.map(|path| ConfigFile::read(&path)).transpose()?.flatten();
         Ok(Self {
             url: variable(URL)?,
@@ -289,5 +287,164 @@ pub(crate) fn path_in(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-#[cfg(test)]
-pub(crate) mod tests;
+/// The timeout of commands that do their own retries. Their requests are small; one that takes longer counts as lost.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The number of times that the client repeats a failed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retrying {
+    Interactive,
+    LongRunning,
+    /// The command repeats requests itself, and soon.
+    Never,
+    /// The command repeats requests itself; they may be large.
+    NeverButPatient,
+}
+
+#[derive(Debug)]
+pub(crate) struct ClientContext {
+    pub(crate) client: Client,
+    pub(crate) queue: QueueName,
+    pub(crate) url: String,
+    pub(crate) config: ClientConfig,
+    pub(crate) printer: Printer,
+}
+
+impl ClientContext {
+    /// Makes the client and prints warnings about the configuration. Sends nothing yet.
+    pub(crate) fn open(
+        connection: &ConnectionArgs,
+        queue: &QueueArg,
+        output: OutputArgs,
+        retrying: Retrying,
+    ) -> Result<Self, Failure> {
+        let config = ClientConfig::load(connection, queue)?;
+        print_warnings(&config);
+        config.check_token_flag()?;
+        Ok(Self {
+            client: client(&config, retrying)?,
+            queue: config.queue.value.clone(),
+            url: config.url.value.clone(),
+            config,
+            printer: Printer::new(output),
+        })
+    }
+
+    /// Runs a client command on one thread, turns a failed call into a message and prints the server's warnings. `filter` is the filter
+    /// expression of the command, for messages about it.
+    pub(crate) fn run<F>(&self, filter: Option<&str>, command: F) -> Result<(), Failure>
+    where
+        F: AsyncFnOnce(&Self) -> Result<(), CommandError>,
+    {
+        // Starting more threads takes longer than most commands run.
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::because("cannot start"))?;
+        let outcome = runtime.block_on(async {
+            let outcome = match command(self).await {
+                Ok(()) => Ok(()),
+                Err(CommandError::Failure(failure)) => Err(failure),
+                Err(CommandError::Call(error)) => Err(explain(self, error, filter).await),
+            };
+            self.print_server_warnings();
+            outcome
+        });
+        // A lookup of a host name cannot be interrupted; the command does not wait for one that it no longer needs.
+        runtime.shutdown_background();
+        outcome
+    }
+
+    pub(crate) fn print_server_warnings(&self) {
+        while let Some(warning) = self.client.take_warning() {
+            output::warning(&warning.to_string());
+        }
+    }
+}
+
+/// Prints what is ignored in the configuration, and which token is not sent.
+pub(crate) fn print_warnings(config: &ClientConfig) {
+    for warning in &config.warnings {
+        output::warning(warning);
+    }
+    if let Some(note) = config.withheld_note() {
+        output::note(&note);
+    }
+}
+
+fn client(config: &ClientConfig, retrying: Retrying) -> Result<Client, Failure> {
+    let tries_of =
+        |tries| Retries { tries, first_pause: Duration::from_millis(100), longest_pause: Duration::from_secs(5) };
+    let retries = match retrying {
+        // Somebody waits for the answer.
+        Retrying::Interactive => tries_of(3),
+        // About half a minute: enough for a server to restart.
+        Retrying::LongRunning => tries_of(12),
+        Retrying::Never | Retrying::NeverButPatient => Retries::NONE,
+    };
+    let mut client = Config::new(&config.url.value).map_err(|error| config_failure(&error, config))?;
+    client.retries = retries;
+    if retrying == Retrying::Never {
+        client.request_timeout = SHORT_TIMEOUT;
+    }
+    if let Some(token) = &config.token {
+        client = client.token(token.value.expose()).map_err(|error| config_failure(&error, config))?;
+    }
+    client.allow_insecure_token = config.allow_insecure_token.value;
+    if let Some(Sourced { value, source }) = &config.trust {
+        let trusting = match value {
+            Trust::Pins(pins) => client.trust_keys(pins.clone()),
+            Trust::Authorities(path) => client.trust_authorities(&read_authorities(path, source)?),
+        };
+        client = trusting.map_err(|error| config_failure(&error, config))?;
+    }
+    let client = Client::new(client).map_err(|error| config_failure(&error, config))?;
+    // The trace that this command is a part of: that of the run in which it is called, or of any other caller who says so.
+    Ok(client.traced(std::env::var("TRACEPARENT").ok().and_then(|text| TraceParent::parse(&text))))
+}
+
+/// Names the source of the wrong value.
+fn config_failure(error: &ConfigError, config: &ClientConfig) -> Failure {
+    let Sourced { value: url, source } = &config.url;
+    match error {
+        ConfigError::BaseUrl { reason } => Failure::Usage(format!("the URL {url} ({source}) cannot be used: {reason}")),
+        ConfigError::Token => {
+            let source = config.token.as_ref().map(|token| token.source.to_string()).unwrap_or_default();
+            Failure::Usage(format!("the token ({source}) must be visible ASCII characters without blanks"))
+        }
+        ConfigError::InsecureToken => Failure::Refused(format!(
+            "the token would be sent unencrypted to {url} ({source}); use https:// or --allow-insecure-token"
+        )),
+        ConfigError::TrustWithoutTls => Failure::Usage(format!(
+            "the TLS pin or authorities ({}) are for https:// only, and the URL is {url} ({source})",
+            trust_source(config)
+        )),
+        ConfigError::Authorities { reason } => {
+            Failure::Usage(format!("the file of TLS authorities ({}) cannot be used: {reason}", trust_source(config)))
+        }
+        other => Failure::Refused(other.to_string()),
+    }
+}
+
+fn trust_source(config: &ClientConfig) -> String {
+    config.trust.as_ref().map(|trust| trust.source.to_string()).unwrap_or_default()
+}
+
+/// Returns a command to copy into a shell, for the same server and queue as the command that prints it. `words` are subcommands, such as
+/// `task list`. What the environment and the files configure is not repeated, because the next command finds it there, too.
+pub(crate) fn command_line(context: &ClientContext, words: &str) -> CommandLine {
+    let command = server_command_line(context, words);
+    match context.config.queue.source {
+        Source::BuiltIn => command,
+        _ => command.flag("--queue", context.queue.as_str()),
+    }
+}
+
+/// Returns a command that names its queue itself, such as `queue resume`.
+pub(crate) fn server_command_line(context: &ClientContext, words: &str) -> CommandLine {
+    let mut command = CommandLine::new(words);
+    if matches!(context.config.url.source, Source::Flag(_)) {
+        command = command.flag("--url", &context.url);
+    }
+    if let Some(Sourced { value, source: Source::Flag(flag) }) = &context.config.trust {
+        command = command.flag(flag, &value.text());
+    }
+    command
+}

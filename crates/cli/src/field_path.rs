@@ -15,21 +15,13 @@ pub(crate) const WAITED: &str = "waited";
 pub(crate) struct FieldPath {
     /// The head of its column.
     pub(crate) head: String,
-    steps: Vec<String>,
+    pub(crate) steps: Vec<String>,
 }
 
 impl FieldPath {
     /// Reads the path that dots separate, which is also its head.
     pub(crate) fn new(path: &str) -> Self {
         Self { head: path.to_owned(), steps: path.split('.').map(str::to_owned).collect() }
-    }
-
-    pub(crate) fn with_head(self, head: &str) -> Self {
-        Self { head: head.to_owned(), ..self }
-    }
-
-    pub(crate) fn steps(&self) -> &[String] {
-        &self.steps
     }
 
     /// Returns whether it stands for all members of an object, as `args.*` does.

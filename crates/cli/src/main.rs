@@ -1,10 +1,8 @@
 //! The binary `taskqueue`: parses the command line, runs the command and chooses the exit code.
 
 mod args;
-mod client_context;
 mod commands;
 mod config;
-mod explain_error;
 mod explained_reasons;
 mod failure;
 mod field_path;
@@ -13,22 +11,17 @@ mod installation;
 mod json_args;
 mod live;
 mod logging;
-mod notify_socket;
 mod open_store;
 mod output;
-mod private_file;
-mod progress;
 mod server_process;
 mod server_tls;
 mod token;
 mod tokens_file;
-mod unknown_variables;
-mod update_args;
 
 use std::process::ExitCode;
 
-use self::args::Parsed;
-use self::failure::Failure;
+use crate::args::Parsed;
+use crate::failure::Failure;
 
 /// The server allocates and frees many small objects on several threads. mimalloc is faster at that and uses less memory.
 #[global_allocator]

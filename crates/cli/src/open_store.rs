@@ -24,12 +24,6 @@ pub(crate) enum Database {
     Postgres(Box<Address>),
 }
 
-impl Database {
-    pub(crate) fn has_password(&self) -> bool {
-        matches!(self, Self::Postgres(address) if address.has_password())
-    }
-}
-
 /// Without password.
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

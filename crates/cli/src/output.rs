@@ -1,30 +1,26 @@
-//! The only place that prints: results to standard output, everything else to standard error, questions too. Commands give records to
-//! the `Printer`; the formats of each record are in `output/records/`.
+//! The only place that prints: results to standard output, everything else to standard error, questions too, and progress bars if that is a
+//! terminal. Commands give records to the `Printer`; the formats of each record are in `output/records/`.
 
 mod log_printer;
 mod printer;
-mod progress_view;
-mod record;
 mod records;
 mod table;
-mod terminal;
 mod worker_console;
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use indicatif::{ProgressBar, ProgressStyle};
 use taskqueue_core::time::Timestamp;
 use tracing::warn;
 
 pub(crate) use self::log_printer::{LogLines, LogPrinter, LogStyle};
-pub(crate) use self::printer::{Listing, Printer};
-pub(crate) use self::progress_view::ProgressView;
-pub(crate) use self::record::{Record, expanded, field_cells, field_columns, values};
+pub(crate) use self::printer::{Listing, Printer, Record, expanded, field_cells, field_columns, values};
 pub(crate) use self::records::*;
-pub(crate) use self::table::{Cell, Column, Columns, Layout, columns};
-pub(crate) use self::terminal::{Terminal, colours_allowed, escape, is_in_foreground};
+pub(crate) use self::table::{
+    Cell, Column, Columns, Layout, Terminal, colours_allowed, columns, escape, is_in_foreground,
+};
 pub(crate) use self::worker_console::{ConsoleHandle, WorkerConsole};
-
 use crate::args::ConfirmArgs;
 use crate::failure::Failure;
 
@@ -88,5 +84,73 @@ pub(crate) fn confirm(question: &str, args: ConfirmArgs) -> Result<(), Failure> 
     match answered {
         Ok(_) if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") => Ok(()),
         _ => Err(Failure::Refused("nothing was changed".to_owned())),
+    }
+}
+
+const TICK: Duration = Duration::from_millis(200);
+
+/// A bar, or a spinner if the total is unknown. It disappears when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Progress(ProgressBar);
+
+impl Progress {
+    pub(crate) fn of_tasks(verb: &'static str, total: u64) -> Self {
+        Self::new(ProgressBar::new(total), "{prefix} {wide_bar} {human_pos}/{human_len} {elapsed} {msg}", verb)
+    }
+
+    pub(crate) fn of_bytes(verb: &'static str, total: u64) -> Self {
+        Self::new(ProgressBar::new(total), "{prefix} {wide_bar} {percent}% {eta} {msg}", verb)
+    }
+
+    /// With the rate, for what is throttled.
+    pub(crate) fn of_copied_bytes(verb: &'static str, total: u64) -> Self {
+        Self::new(ProgressBar::new(total), "{prefix} {wide_bar} {percent}% {binary_bytes_per_sec} {eta}", verb)
+    }
+
+    pub(crate) fn spinner(verb: &'static str) -> Self {
+        Self::new(ProgressBar::new_spinner(), "{prefix} {spinner} {elapsed} {msg}", verb)
+    }
+
+    fn new(bar: ProgressBar, template: &'static str, verb: &'static str) -> Self {
+        // The templates are constants; if one is wrong, the default style is good enough.
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_prefix(verb);
+        // Without a terminal nothing is drawn, so the thread is not needed.
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(TICK);
+        }
+        Self(bar)
+    }
+
+    pub(crate) fn set_total(&self, total: u64) {
+        self.0.set_length(total);
+    }
+
+    pub(crate) fn set_position(&self, position: u64) {
+        self.0.set_position(position);
+    }
+
+    /// Returns whether somebody sees it.
+    pub(crate) fn is_shown(&self) -> bool {
+        !self.0.is_hidden()
+    }
+
+    pub(crate) fn set_message(&self, message: impl FnOnce() -> String) {
+        if !self.0.is_hidden() {
+            self.0.set_message(message());
+        }
+    }
+
+    /// Hides the bar while `print` writes lines to standard error.
+    pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.0.suspend(print)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }

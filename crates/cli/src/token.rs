@@ -9,8 +9,7 @@ use taskqueue_server::auth::Token;
 use tracing::{info, warn};
 
 use crate::failure::Failure;
-use crate::files::{open_at_once, read_text};
-use crate::private_file;
+use crate::files::{check_private, is_credential, open_at_once, read_text};
 use crate::server_process::{Reloads, follow};
 
 /// The environment variable that holds the token.
@@ -72,8 +71,8 @@ fn read_opened(opened: io::Result<File>, path: &Path) -> Result<String, Failure>
 /// Refuses a file that others have access to. Removes the line end that editors and `echo` add.
 pub(crate) fn read_open_file(file: File, path: &Path, name: &str) -> Result<String, Failure> {
     let metadata = file.metadata().map_err(Failure::cannot_read(name))?;
-    if !private_file::is_credential(path, &metadata) {
-        private_file::check(name, path, &metadata)?;
+    if !is_credential(path, &metadata) {
+        check_private(name, path, &metadata)?;
     }
     let mut text = read_text(file, FILE_BYTES).map_err(Failure::cannot_read(name))?;
     text.truncate(without_line_end(text.as_bytes()).len());

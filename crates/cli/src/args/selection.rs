@@ -10,9 +10,9 @@ use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::json::Value;
 use taskqueue_core::task::Status;
 
-use super::connection::Format;
-use super::queue::INTERVAL_DEFAULT;
+use super::Format;
 use super::values::{interval, order_field, status};
+use super::worker::INTERVAL_DEFAULT;
 use crate::failure::similar_names;
 use crate::field_path::{DURATION, FieldPath, WAITED, json_text};
 
@@ -179,11 +179,6 @@ impl ListArgs {
         self.columns.as_deref()
     }
 
-    /// Returns whether the columns depend on which members the tasks have.
-    pub(crate) fn has_wildcard(&self) -> bool {
-        self.fields().is_some_and(|fields| fields.iter().any(FieldPath::is_wildcard))
-    }
-
     /// Returns the order, if only this program can sort by it; else it is empty.
     pub(crate) fn own_sort(&self) -> &[Sort] {
         self.sort.as_deref().filter(|keys| order_of_server(keys).is_none()).unwrap_or_default()
@@ -285,8 +280,8 @@ fn sort(text: &str) -> Result<Box<[Sort]>, String> {
 
 fn task_field(path: &str) -> Result<FieldPath, String> {
     let field = FieldPath::new(path);
-    let (name, members) = field.steps().split_first().map_or(("", [].as_slice()), |(name, rest)| (name, rest));
-    if field.steps().iter().any(String::is_empty) {
+    let (name, members) = field.steps.split_first().map_or(("", [].as_slice()), |(name, rest)| (name, rest));
+    if field.steps.iter().any(String::is_empty) {
         return Err("write fields as id,status,args.lr,result.loss".to_owned());
     }
     if !Task::FIELDS.contains(&name) && !COMPUTED.contains(&name) {

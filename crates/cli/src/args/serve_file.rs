@@ -180,7 +180,7 @@ impl Entry {
         let flag = definitions(serve).find(|flag| flag.get_long() == Some(key.as_str()));
         let flag = flag.ok_or_else(|| unknown(serve, &key))?;
         let database = value.as_str().filter(|_| key == "database").and_then(|text| text.parse::<Database>().ok());
-        if database.is_some_and(|database| database.has_password()) {
+        if matches!(database, Some(Database::Postgres(address)) if address.has_password()) {
             return Err("no password belongs into this file; give it in PGPASSWORD, or the whole URL in \
                         TASKQUEUE_DATABASE"
                 .to_owned());

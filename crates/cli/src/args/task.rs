@@ -1,17 +1,24 @@
-//! `taskqueue task ...`, except what its tasks are made of (`submit.rs`) and how they are selected (`selection.rs`).
+//! `taskqueue task ...`: what its tasks are made of, for `submit` and `sweep`: their definition, when they may run, for how long, and behind which
+//! tasks (`json_args.rs` makes of the flags what the server gets); and every other command. How tasks are selected is in `selection.rs`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use taskqueue_core::fields::defined_fields;
 use taskqueue_core::grouping::TaskDimension;
-use taskqueue_core::ids::Route;
+use taskqueue_core::ids::{Route, TaskId};
+use taskqueue_core::limits::RETRY_DELAY_MAX_SECONDS_DEFAULT;
+use taskqueue_core::scheduling::{OnDependencyFailure, RetryDelay};
 use taskqueue_core::task::Status;
+use taskqueue_core::time::Timestamp;
 
-use super::connection::{ConnectionArgs, OutputArgs, QueueArg};
 use super::selection::{ConditionArgs, ListArgs, SelectionArgs};
-use super::submit::{SchedulingChangeArgs, SubmitArgs, SweepArgs};
-use super::values::{TaskRef, duration, route, status, task_dimensions, task_ref};
+use super::values::{
+    TaskRef, batch_label, duration, on_dependency_failure, route, run_limit, status, task_dimensions, task_id,
+    task_ref, time,
+};
+use super::{ConnectionArgs, OutputArgs, QueueArg};
 
 #[derive(Debug, Args)]
 pub(crate) struct TaskArgs {
@@ -268,4 +275,238 @@ pub(crate) struct ConfirmArgs {
     /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
+}
+
+/// Returns the paragraph about the lines of a file in the help of `task submit`.
+pub(super) fn lines_help() -> String {
+    let names: Vec<&str> = defined_fields().map(|field| field.path).collect();
+    format!(
+        "With --from each line is one task: an object with any of {}, and id, such as {{\"name\": \"a\", \"args\": \
+         {{\"lr\": 0.1}}}}. The flags count for lines that do not say it themselves. A line with dependencies does not \
+         get those of --after. {{KEY}} in --name is filled in from the args of the line; {{{{ and }}}} stand for braces.",
+        names.join(", ")
+    )
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    /// The id of the task [default: a random id]
+    #[arg(long, value_name = "ID", value_parser = task_id)]
+    pub(crate) id: Option<TaskId>,
+
+    #[command(flatten)]
+    pub(crate) object: ObjectArgs,
+
+    #[command(flatten)]
+    pub(crate) definition: DefinitionArgs,
+
+    #[command(flatten)]
+    pub(crate) scheduling: SchedulingArgs,
+
+    /// A JSON Lines file with one task per line; - reads standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["id", "args", "arg", "args_file"])]
+    pub(crate) from: Option<PathBuf>,
+
+    /// With --from: a label that makes other tasks of the same lines, and that --after-batch finds; kept as metadata.batch
+    #[arg(long, value_name = "LABEL", value_parser = batch_label)]
+    pub(crate) batch: Option<String>,
+
+    /// Check and show what would be created, of many tasks the first and their number, and create none
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// A member of args and its values (repeatable): KEY=V1,V2,... or KEY=A..B
+    #[arg(long = "arg", value_name = "KEY=VALUES", required = true)]
+    pub(crate) arg: Vec<String>,
+
+    /// Take the first values of all keys together, then the second ones, instead of every combination
+    #[arg(long)]
+    pub(crate) zip: bool,
+
+    /// The args that all tasks have, as one JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) args: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) definition: DefinitionArgs,
+
+    #[command(flatten)]
+    pub(crate) scheduling: SchedulingArgs,
+
+    /// A label that makes other tasks of the same values, and that --after-batch finds; kept as metadata.batch
+    #[arg(long, value_name = "LABEL", value_parser = batch_label)]
+    pub(crate) batch: Option<String>,
+
+    /// Show the first tasks and their number, and create none
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ObjectArgs {
+    /// The args as one JSON object
+    #[arg(long, value_name = "JSON", conflicts_with = "args_file")]
+    pub(crate) args: Option<String>,
+
+    /// One member of the args (repeatable), such as lr=0.1 or model.layers=2; replaces the same member of --args
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) arg: Vec<String>,
+
+    /// A file with the args as one JSON object; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) args_file: Option<PathBuf>,
+}
+
+impl ObjectArgs {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.args.is_none() && self.arg.is_empty() && self.args_file.is_none()
+    }
+}
+
+/// The definition without its args.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct DefinitionArgs {
+    /// The name of the task
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Metadata of the task, as one JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) metadata: Option<String>,
+
+    /// Tasks with a higher priority are claimed first (new tasks: 0)
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub(crate) priority: Option<i64>,
+
+    /// How many times the task is attempted (new tasks: 3)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..))]
+    pub(crate) max_attempts: Option<i64>,
+
+    /// Workers of this route may claim the task (repeatable; new tasks: default)
+    #[arg(long = "route", value_name = "ROUTE", value_parser = route)]
+    pub(crate) routes: Vec<Route>,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct SchedulingArgs {
+    /// The task is claimed after this time at the earliest, such as 30s, 10m or 2h; counted by the clock of this machine
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "not_before")]
+    pub(crate) delay: Option<Duration>,
+
+    /// The task is claimed from then on, such as 2027-01-31T08:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) not_before: Option<Timestamp>,
+
+    /// How long the task waits after an attempt that failed: the first time, twice as long each further time, at most the second
+    /// duration, such as 10s..1h; 10s alone is 10s..1d
+    #[arg(long, value_name = "FIRST[..LONGEST]", value_parser = retry_delay)]
+    pub(crate) retry_delay: Option<RetryDelay>,
+
+    /// How long a run of the task may take, such as 30s, 5m or 2h; then it is ended, and tried again while attempts are left
+    #[arg(long, value_name = "DURATION", value_parser = run_limit)]
+    pub(crate) timeout: Option<i64>,
+
+    /// The task is claimed only when this one has succeeded (repeatable); an update replaces all of them
+    #[arg(long, value_name = "ID", value_parser = task_ref)]
+    pub(crate) after: Vec<TaskRef>,
+
+    /// The same for all tasks that were submitted with this --batch so far (repeatable)
+    #[arg(long, value_name = "LABEL", value_parser = batch_label)]
+    pub(crate) after_batch: Vec<String>,
+
+    /// What becomes of the task when one of these fails for good, is cancelled or is deleted: it waits on, as it does if nothing is
+    /// said, or is cancelled
+    #[arg(long, value_name = "wait|cancel", value_parser = on_dependency_failure)]
+    pub(crate) on_dependency_failure: Option<OnDependencyFailure>,
+}
+
+/// The flags of scheduling for an update, which can also take something away.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct SchedulingChangeArgs {
+    #[command(flatten)]
+    pub(crate) new: SchedulingArgs,
+
+    /// The task can be claimed at once
+    #[arg(long, conflicts_with_all = ["delay", "not_before"])]
+    pub(crate) no_delay: bool,
+
+    /// The task does not wait after an attempt that failed
+    #[arg(long, conflicts_with = "retry_delay")]
+    pub(crate) no_retry_delay: bool,
+
+    /// A run of the task may take any time
+    #[arg(long, conflicts_with = "timeout")]
+    pub(crate) no_timeout: bool,
+
+    /// The task waits for no other task
+    #[arg(long, conflicts_with_all = ["after", "after_batch"])]
+    pub(crate) no_after: bool,
+}
+
+/// Reads `10s..1h`, or `10s` alone.
+fn retry_delay(text: &str) -> Result<RetryDelay, &'static str> {
+    const FORM: &str = "write the first delay and the longest as 10s..1h, or only the first as 10s";
+    let (first, longest) = match text.split_once("..") {
+        Some((first, longest)) => (first, Some(longest)),
+        None => (text, None),
+    };
+    let seconds = |text: &str| duration(text).map(|time| time.as_secs_f64()).map_err(|_| FORM);
+    let (first, longest) = (seconds(first)?, longest.map(seconds).transpose()?);
+    if longest.is_some_and(|longest| longest < first) {
+        return Err("the longest delay is shorter than the first one; write the shorter one first, as 10s..1h");
+    }
+    // A first delay alone is never cut by the longest one that others have.
+    let longest = longest.unwrap_or(RETRY_DELAY_MAX_SECONDS_DEFAULT).max(first);
+    RetryDelay::new(first, None, Some(longest)).ok_or(FORM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_delay_has_a_first_and_a_longest_one() {
+        let parts = |text| retry_delay(text).map(|delay| (delay.seconds(), delay.factor(), delay.max_seconds()));
+        let cases = [
+            ("10s..1h", (10.0, 2.0, 3600.0)),
+            ("10s", (10.0, 2.0, 86_400.0)),
+            ("5..5", (5.0, 2.0, 5.0)),
+            ("0..2m", (0.0, 2.0, 120.0)),
+            ("2d..3d", (172_800.0, 2.0, 259_200.0)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parts(text), Ok(expected), "{text}");
+        }
+        for (text, expected) in [
+            ("", "10s..1h"),
+            ("10s..", "10s..1h"),
+            ("..1h", "10s..1h"),
+            ("10s..1h..2", "10s..1h"),
+            ("10s-1h", "10s..1h"),
+            ("-1", "10s..1h"),
+            ("1h..10s", "shorter one first"),
+        ] {
+            let error = retry_delay(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_first_delay_of_more_than_a_day_is_waited_for() {
+        let delay = retry_delay("2d").unwrap();
+        assert_eq!(delay.after_attempt(1), Duration::from_secs(2 * 86_400));
+    }
+
+    #[test]
+    fn a_time_limit_is_a_second_to_a_year() {
+        for (text, expected) in [("1", 1), ("2h", 7200), ("365d", 31_536_000)] {
+            assert_eq!(run_limit(text), Ok(expected), "{text}");
+        }
+        for text in ["0", "366d", "1.5h", "never", ""] {
+            assert!(run_limit(text).unwrap_err().contains("such as 30s, 5m or 2h"), "{text}");
+        }
+    }
 }

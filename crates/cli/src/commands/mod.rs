@@ -1,33 +1,36 @@
 //! One file or folder per command; those of a few lines are here. Commands that open a store run on several threads, client commands on
 //! one.
 
-mod backup;
 mod maintenance;
-mod print_pages;
-mod progress;
 mod queue;
 mod run_loop;
 mod serve;
-mod status_counts;
 mod task;
-mod token;
 mod top;
-mod worker;
 
-use std::io;
+use std::io::{self, Write};
 use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap_mangen::Man;
+use taskqueue_core::access::{Grant, QueuePattern, TOKEN_BYTES, token_text};
+use taskqueue_core::json::JsonObject;
+use taskqueue_core::time::Timestamp;
+use taskqueue_server::auth::digest;
+use taskqueue_worker::command::{PROGRESS_FILE_BYTES, PROGRESS_FILE_VARIABLE};
 use tokio::runtime::Builder;
 
-use crate::args::{self, Command, CompletionsArgs, ConfigArgs, ConfigCommand, HealthArgs};
-use crate::args::{LogFormat, LogLevel, ManArgs, OutputArgs, QueueArg};
-use crate::client_context::{ClientContext, Retrying, print_warnings};
-use crate::config::ClientConfig;
+use crate::args::{
+    self, Command, CompletionsArgs, ConfigArgs, ConfigCommand, CreateTokenArgs, Format, HealthArgs, LogFormat,
+    LogLevel, ManArgs, OutputArgs, ProgressArgs, QueueArg, TokenArgs, TokenCommand,
+};
+use crate::config::{ClientConfig, ClientContext, Retrying, path_in, print_warnings};
 use crate::failure::Failure;
-use crate::output::{HealthRecord, Printer};
+use crate::files::replace_file;
+use crate::json_args::{object_members, object_with};
+use crate::output::{self, HealthRecord, NewTokenRecord, Printer, now};
+use crate::tokens_file::{self, FileToken};
 use crate::{logging, server_process};
 
 /// More threads would only wait for the writer.
@@ -44,17 +47,17 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
             run_with_logs(format, level, serve::run(args))
         }
         Command::Migrate(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, maintenance::run_migrate(args)),
-        Command::Backup(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, backup::run_backup(args)),
-        Command::Restore(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, backup::run_restore(args)),
+        Command::Backup(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, maintenance::run_backup(args)),
+        Command::Restore(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, maintenance::run_restore(args)),
         Command::Check(args) => run_with_logs(LogFormat::Text, LogLevel::Warn, maintenance::run_check(args)),
         Command::Queue(args) => queue::run(args),
         Command::Task(args) => task::run(*args),
         Command::Loop(args) => run_loop::run(&args),
-        Command::Progress(args) => progress::run(&args),
-        Command::Worker(args) => worker::run(args),
+        Command::Progress(args) => write_progress(&args),
+        Command::Worker(args) => queue::run_worker(args),
         Command::Top(args) => top::run(&args),
         Command::Health(args) => print_health(&args),
-        Command::Token(args) => token::run(&args),
+        Command::Token(args) => run_token(&args),
         Command::Config(args) => print_config(&args),
         Command::Completions(args) => print_completions(&args),
         Command::Man(args) => write_manual(&args),
@@ -114,4 +117,83 @@ fn write_manual(args: &ManArgs) -> Result<(), Failure> {
         return Printer::new(OutputArgs::TABLE).text(&String::from_utf8_lossy(&page));
     };
     std::fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(command, directory)).map_err(refused)
+}
+
+/// Writes what a run says of its progress to the file that the worker reads. Nothing is sent from here.
+fn write_progress(args: &ProgressArgs) -> Result<(), Failure> {
+    let progress = progress_of(args)?;
+    let path = path_in(PROGRESS_FILE_VARIABLE).ok_or_else(|| {
+        let why = "this is not inside a run of taskqueue loop";
+        Failure::Usage(format!("{why}: {PROGRESS_FILE_VARIABLE}, which names the file of the run, is not set"))
+    })?;
+    // Several processes of a run may do this at the same time.
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    replace_file(&path, &new, |mut file| file.write_all(format!("{}\n", progress.as_str()).as_bytes()))
+        .map_err(Failure::because(format!("cannot write the progress to {}", path.display())))
+}
+
+fn progress_of(args: &ProgressArgs) -> Result<JsonObject, Failure> {
+    let whole = args.json.as_deref().map_or(Ok(Vec::new()), |text| object_members(text, "--json"))?;
+    let progress = object_with(whole, "progress", &args.members)?;
+    if progress.as_str().len() >= PROGRESS_FILE_BYTES {
+        return Err(Failure::Usage(format!("the progress has to be shorter than {PROGRESS_FILE_BYTES} bytes")));
+    }
+    Ok(progress)
+}
+
+/// Makes tokens and checks files of them. No server is asked.
+fn run_token(args: &TokenArgs) -> Result<(), Failure> {
+    let printer = Printer::new(args.output);
+    match &args.command {
+        TokenCommand::Create(args) => create_token(args, &printer),
+        TokenCommand::Check(args) => {
+            let tokens = tokens_file::load(&args.file).map_err(Failure::Refused)?;
+            printer.list(&tokens)?;
+            if tokens.is_empty() {
+                output::note("there are no tokens in it; make one with: taskqueue token create NAME --scope SCOPE");
+            }
+            Ok(())
+        }
+    }
+}
+
+fn create_token(args: &CreateTokenArgs, printer: &Printer) -> Result<(), Failure> {
+    let now = now();
+    let expires_at = args
+        .expires_at
+        .or_else(|| args.expires_in.map(|time| now.plus_seconds(i64::try_from(time.as_secs()).unwrap_or(i64::MAX))));
+    if expires_at.is_some_and(|end| end <= now) {
+        return Err(Failure::Usage("--expires-at is in the past".to_owned()));
+    }
+    // What the file would not take back.
+    if expires_at.is_some_and(|end| Timestamp::parse(&end.to_string()).is_none()) {
+        return Err(Failure::Usage("--expires-in ends after the year 9999".to_owned()));
+    }
+    let mut random = [0; TOKEN_BYTES];
+    getrandom::fill(&mut random).map_err(Failure::because("the system gives no random numbers"))?;
+    let token = token_text(&random);
+    let all = || QueuePattern::parse("*").into_iter().collect();
+    let queues = if args.queues.is_empty() { all() } else { args.queues.clone() };
+    let entry = FileToken {
+        name: args.name.clone(),
+        digest: digest(token.as_bytes()),
+        grant: Grant { scopes: args.scopes.iter().copied().collect(), queues },
+        expires_at,
+    };
+    // First: a token that is not in the file is worth nothing.
+    if let Some(file) = &args.append {
+        tokens_file::append(file, &entry).map_err(Failure::Refused)?;
+    }
+    if printer.format != Format::Table {
+        return printer.one(&NewTokenRecord { token: &token, entry: &entry });
+    }
+    printer.text(&token)?;
+    match &args.append {
+        Some(file) => output::note(&format!("keep the token, it is not shown again; added to {}", file.display())),
+        None => {
+            output::note("keep the token, it is not shown again; the lines for the file of serve --tokens:");
+            output::excerpt(&entry.to_string());
+        }
+    }
+    Ok(())
 }

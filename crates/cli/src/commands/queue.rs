@@ -1,24 +1,32 @@
 //! `taskqueue queue ...`: queues and their settings, what is claimed of them, how long ended tasks are kept, and what is going on in them.
-//! People get all settings after a change, in words, and a plot of the last hour.
+//! People get all settings after a change, in words, and a plot of the last hour. `taskqueue worker ...`, and the lists and counts of every
+//! command that come from the server in pages: printed, and how many tasks are in which state. Here it is said when a list is cut or empty.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use taskqueue_api::lists::Count;
 use taskqueue_client::{
-    Client, ErrorCode, QueueName, Retention, RetentionPatch, RouteLimitsPatch, RouteStats, SeriesSelection,
-    SettingsPatch, Stats, Status, TaskSelection, Timestamp, Unit,
+    Client, Error, ErrorCode, Group, GroupQuery, Observation, QueueName, Retention, RetentionPatch, RouteLimitsPatch,
+    RouteStats, Selection, SeriesSelection, SettingsPatch, Stats, Status, TaskDimension, TaskSelection, Timestamp,
+    Unit, Walk, WorkerSelection,
 };
+use taskqueue_core::status::Statuses;
 use taskqueue_core::words;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use super::status_counts::StatusCounts;
 use crate::args::{
-    DeleteQueueArgs, Format, OrNone, QueueArg, QueueArgs, QueueCommand, QueueLimitArgs, QueueRetentionArgs,
-    QueueStatsArgs,
+    CountWorkersArgs, DeleteQueueArgs, Format, ListWorkersArgs, OrNone, QueueArg, QueueArgs, QueueCommand,
+    QueueLimitArgs, QueueRetentionArgs, QueueStatsArgs, WorkerArgs, WorkerCommand, WorkerSelectionArgs,
 };
-use crate::client_context::{ClientContext, Retrying};
-use crate::explain_error::explain_missing_queue;
-use crate::failure::{CommandError, Failure};
-use crate::output::{self, QueueRecord, SettingsRecord, StatsRecord, activity_table, confirm, route_table};
+use crate::config::{ClientContext, Retrying};
+use crate::failure::{CommandError, Failure, explain_missing_queue};
+use crate::field_path::FieldPath;
+use crate::output::{
+    self, GroupRecord, Listing, QueueRecord, Record, SettingsRecord, StatsRecord, WideWorker, activity_table, confirm,
+    route_table,
+};
 
 /// Enough that the answers do not wait for each other, and few enough for a server that has other work.
 const CONCURRENT_REQUESTS: usize = 8;
@@ -59,7 +67,7 @@ async fn list(context: &ClientContext) -> Result<(), CommandError> {
     let names: Vec<QueueName> = context.client.queues().await?.into_iter().map(|queue| queue.name).collect();
     let mut listing = context.printer.listing::<QueueRecord>();
     for names in names.chunks(CONCURRENT_REQUESTS) {
-        let counts = match context.printer.format() {
+        let counts = match context.printer.format {
             Format::Table => counts(&context.client, names).await,
             _ => BTreeMap::new(),
         };
@@ -199,7 +207,7 @@ async fn show_stats(context: &ClientContext, args: &QueueStatsArgs) -> Result<()
         return print_series(context, args, unit).await;
     }
     let stats = context.client.queue_stats(&args.name).await?;
-    if context.printer.format() != Format::Table {
+    if context.printer.format != Format::Table {
         return Ok(context.printer.one(&StatsRecord { queue: &args.name, stats: &stats, last_hour: &[] })?);
     }
     print_stats(context, &args.name, &stats).await
@@ -233,6 +241,172 @@ async fn print_stats(context: &ClientContext, queue: &QueueName, stats: &Stats) 
     for route in stats.routes.iter().filter(|route| route.pending > 0).filter(has_no_worker) {
         let tasks = words::count(route.pending, "task");
         output::note(&format!("{tasks} pending on route {} and no worker for it was seen lately", route.route));
+    }
+    Ok(())
+}
+
+/// The time for which a list that is already printed waits for the number of what it left out.
+const COUNT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The part of a list that was printed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Printed {
+    pub(super) count: u64,
+    /// True if a table left something out.
+    pub(super) is_cut: bool,
+}
+
+/// Prints at most `max_items` items as records, which `push` makes of them.
+pub(super) async fn print_items<T, R: Record>(
+    context: &ClientContext,
+    mut walk: Walk<T>,
+    max_items: Option<u64>,
+    fields: Option<&[FieldPath]>,
+    push: impl Fn(&mut Listing<'_>, &T) -> Result<(), Failure>,
+) -> Result<Printed, CommandError> {
+    let mut listing = context.printer.listing_of::<R>(fields);
+    while max_items.is_none_or(|max_items| listing.count < max_items) {
+        let Some(item) = walk.next().await? else { break };
+        push(&mut listing, &item)?;
+    }
+    let count = listing.finish()?;
+    // Programs that give a limit know that there may be more.
+    let may_be_cut = context.printer.format == Format::Table && max_items == Some(count);
+    Ok(Printed { count, is_cut: may_be_cut && walk.next().await?.is_some() })
+}
+
+/// Says how much a table left out. `total` is the number of all items; if it takes too long or fails, none is given.
+pub(super) async fn note_cut(printed: Printed, noun: &str, total: impl Future<Output = Result<u64, Error>>) {
+    let shown = words::number(printed.count);
+    let total = timeout(COUNT_PATIENCE, total).await.ok().and_then(Result::ok);
+    // Items may have been deleted meanwhile; a number that cannot be right is left out.
+    output::note(&match total.filter(|total| *total > printed.count) {
+        Some(total) => format!("{shown} of {} {noun} shown; --all shows them all", words::number(total)),
+        None => format!("{shown} {noun} shown, there are more; --all shows them all"),
+    });
+}
+
+/// Prints how many there are, in all or of each group. Returns false if there was no group to print.
+pub(super) async fn print_count<S: Selection>(
+    context: &ClientContext,
+    selection: S,
+    group_by: Option<&[S::Dimension]>,
+) -> Result<bool, CommandError>
+where
+    S::Dimension: Copy,
+{
+    let Some(dimensions) = group_by else {
+        let count = context.client.count(&context.queue, &selection).await?;
+        context.printer.one(&Count { count })?;
+        return Ok(true);
+    };
+    let words: Vec<&'static str> = dimensions.iter().copied().map(S::WORD).collect();
+    let mut walk = context.client.walk(&context.queue, GroupQuery::by(dimensions.iter().copied(), selection));
+    let mut listing = context.printer.listing::<GroupRecord<'_>>();
+    while let Some(group) = walk.next().await? {
+        listing.push(&GroupRecord { dimensions: &words, group })?;
+    }
+    Ok(listing.finish()? > 0)
+}
+
+/// Counts of one moment, in the order of `Status::ALL`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StatusCounts(pub(super) [u64; 5]);
+
+impl StatusCounts {
+    pub(super) async fn of(client: &Client, queue: &QueueName, selection: TaskSelection) -> Result<Self, Error> {
+        // There are five groups at most: one page, which is one moment.
+        let page = client.page(queue, &GroupQuery::by([TaskDimension::Status], selection)).await?;
+        Ok(Self::of_groups(&page.items))
+    }
+
+    /// The sums of groups whose keys end with a status.
+    pub(super) fn of_groups(groups: &[Group]) -> Self {
+        let mut counts = Self::default();
+        for group in groups {
+            if let Some(status) = group.key.last().and_then(|word| Status::parse(word)) {
+                counts.0[status as usize] += group.count;
+            }
+        }
+        counts
+    }
+
+    pub(super) fn add(&mut self, status: Status) {
+        self.0[status as usize] += 1;
+    }
+
+    pub(super) fn get(&self, status: Status) -> u64 {
+        self.0[status as usize]
+    }
+
+    pub(super) fn total(&self) -> u64 {
+        self.among(Statuses::ALL)
+    }
+
+    /// Returns how many are in one of these states.
+    pub(super) fn among(&self, statuses: Statuses) -> u64 {
+        statuses.iter().map(|status| self.get(status)).sum()
+    }
+
+    /// The counts as words, such as `2 failed, 1 cancelled`, of the states that `is_meant` names.
+    pub(super) fn words(&self, is_meant: impl Fn(Status) -> bool) -> String {
+        let meant = Status::ALL.into_iter().filter(|status| is_meant(*status) && self.get(*status) > 0);
+        let words: Vec<String> = meant.map(|status| format!("{} {}", self.get(status), status.as_str())).collect();
+        words.join(", ")
+    }
+}
+
+/// Lists or counts workers.
+pub(super) fn run_worker(args: WorkerArgs) -> Result<(), Failure> {
+    let context = ClientContext::open(&args.connection, &args.queue, args.output, Retrying::Interactive)?;
+    context.run(args.filter.as_deref(), async |context| match &args.command {
+        WorkerCommand::List(args) => list_workers(context, args).await,
+        WorkerCommand::Count(args) => count_workers(context, args).await,
+    })
+}
+
+async fn list_workers(context: &ClientContext, args: &ListWorkersArgs) -> Result<(), CommandError> {
+    let max_items = args.limit.max_items(context.printer.format);
+    let walk = context.client.walk(&context.queue, args.selection.query(max_items));
+    let printed = match args.wide {
+        true => {
+            print_items::<_, WideWorker<'_>>(context, walk, max_items, None, |listing, worker| {
+                listing.push(&WideWorker(worker))
+            })
+            .await?
+        }
+        false => {
+            print_items::<_, Observation>(context, walk, max_items, None, |listing, worker| listing.push(worker))
+                .await?
+        }
+    };
+    if printed.is_cut {
+        let selection = args.selection.selection();
+        note_cut(printed, "workers", context.client.count(&context.queue, &selection)).await;
+    } else if printed.count == 0 {
+        note_no_workers(context, &args.selection).await;
+    }
+    Ok(())
+}
+
+/// Says why a list is empty: whether there are no workers, or none that match.
+async fn note_no_workers(context: &ClientContext, selection: &WorkerSelectionArgs) {
+    let queue = &context.queue;
+    let others = match &selection.filter {
+        None => Some(0),
+        // The list itself was answered, so a failure of this request is not worth an error.
+        Some(_) => context.client.count(queue, &WorkerSelection::all()).await.ok(),
+    };
+    output::note(&match others {
+        Some(0) => format!("no worker of queue {queue} has reported within the last five minutes"),
+        Some(others) => format!("no worker matches; queue {queue} has {}", words::count(others, "worker")),
+        None => format!("no worker of queue {queue} matches"),
+    });
+}
+
+async fn count_workers(context: &ClientContext, args: &CountWorkersArgs) -> Result<(), CommandError> {
+    if !print_count(context, args.selection.selection(), args.group_by.as_deref()).await? {
+        note_no_workers(context, &args.selection).await;
     }
     Ok(())
 }
@@ -285,5 +459,29 @@ mod tests {
             "{filters:?}"
         );
         assert!(newly_outdated(&kept(None, None), &kept(Some(u64::MAX), None), now).is_empty(), "nothing is so old");
+    }
+
+    #[test]
+    fn counts_are_read_from_groups_and_unknown_words_are_no_status() {
+        let group = |key: &[&str], count| Group { key: key.iter().map(|&word| word.to_owned()).collect(), count };
+        let counts = StatusCounts::of_groups(&[
+            group(&["cancelled"], 1),
+            group(&["gpu", "failed"], 2),
+            group(&["pending"], 4),
+            group(&["running"], 8),
+            group(&["succeeded"], 16),
+            group(&["paused"], 32),
+            group(&[], 64),
+        ]);
+        assert_eq!((counts.get(Status::Failed), counts.total(), counts.among(Statuses::ENDED)), (2, 31, 19));
+    }
+
+    #[test]
+    fn counts_are_summed_and_named_by_state() {
+        let counts = StatusCounts([1, 0, 0, 2, 0]);
+        assert_eq!(counts.total(), 3);
+        assert_eq!(counts.among(Statuses::ENDED), 2);
+        assert_eq!(counts.words(|_| true), "1 pending, 2 failed");
+        assert_eq!(counts.words(|status| status == Status::Running), "");
     }
 }

@@ -20,11 +20,10 @@ use tracing::{info, warn};
 use crate::args::{OutputArgs, ServeArgs};
 use crate::config::{DEFAULT_QUEUE, DEFAULT_URL, Setting};
 use crate::failure::Failure;
-use crate::notify_socket::{self, NotifySocket};
 use crate::open_store::{self, Database, NotOpened};
 use crate::output::{self, Printer};
-use crate::server_process::{ServerSignals, raise_file_limit};
-use crate::{logging, server_tls, token, tokens_file, unknown_variables};
+use crate::server_process::{NotifySocket, ServerSignals, feed_watchdog, raise_file_limit, warn_of_unknown_variables};
+use crate::{logging, server_tls, token, tokens_file};
 
 /// The address is bound before the database is opened: a start that fails because the address is in use leaves no file
 /// behind, and clients that connect while a large database is opened wait instead of being refused.
@@ -42,7 +41,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let address = listener.local_address().map_or_else(|| listener.base_url(), |address| address.to_string());
     let file = args.config.as_ref().map(|path| path.display().to_string());
     info!(version = env!("CARGO_PKG_VERSION"), database = %args.database, address, config = file, "taskqueue starts");
-    unknown_variables::warn_of_them();
+    warn_of_unknown_variables();
     let (listener, client_command) =
         server_tls::encrypt(listener, &args.secrets.tls, &args.database, signals.reloads.clone())?;
     if let (Some(path), Some(token)) = (&args.secrets.token_file, &token) {
@@ -62,9 +61,9 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         let create = CreateQueue { queue, retention: config.limits.default_retention };
         store.write(create).await.map_err(refused)?;
     }
-    if let Some(pause) = notify.watchdog_interval() {
+    if let Some(most) = notify.watchdog {
         let is_elsewhere = matches!(args.database, Database::Postgres(_));
-        tokio::spawn(notify_socket::feed_watchdog(notify.clone(), Arc::clone(&store), is_elsewhere, pause));
+        tokio::spawn(feed_watchdog(notify.clone(), Arc::clone(&store), is_elsewhere, most / 2));
     }
     let ready = || {
         greeting.iter().for_each(|line| output::text(line));
@@ -220,7 +219,7 @@ async fn try_to_open(args: &ServeArgs) -> Result<Arc<dyn Store>, NotOpened> {
 
 /// All problems at once are one failure: whoever corrects one should not have to ask again for the next.
 pub(crate) async fn check(args: ServeArgs) -> Result<(), Failure> {
-    unknown_variables::warn_of_them();
+    warn_of_unknown_variables();
     let problems = problems(&args).await;
     if !problems.is_empty() {
         return Err(Failure::Usage(problems.join("; ")));

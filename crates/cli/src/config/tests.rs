@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::file::{ConfigFile, Content, user_file};
+use super::source::{ConfigFile, Content, user_file};
 use super::*;
 
 /// The keys that a file may have, as the refusal of another one lists them.

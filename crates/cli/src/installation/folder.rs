@@ -20,8 +20,10 @@ use crate::token;
 
 /// Removed when dropped, unless it has taken its place.
 pub(crate) struct NewFolder {
-    place: PathBuf,
-    path: PathBuf,
+    /// Where it will be, in a folder without symbolic links.
+    pub(crate) place: PathBuf,
+    /// Where it is until it takes its place.
+    pub(crate) path: PathBuf,
     /// Locked, so that others see that it is being written.
     lock: File,
     placed: bool,
@@ -45,16 +47,6 @@ impl NewFolder {
         let lock = File::open(&path).map_err(&cannot_write)?;
         take_lock(&lock, &path).map_err(&cannot_write)?;
         Ok(Self { place, path, lock, placed: false })
-    }
-
-    /// Returns where it is until it takes its place.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns where it will be, in a folder without symbolic links.
-    pub(crate) fn place(&self) -> &Path {
-        &self.place
     }
 
     /// Adds a file that only its owner can read.
@@ -321,7 +313,7 @@ mod tests {
         assert!(place.join("letter").exists() && !partial.exists());
 
         let new = NewFolder::begin(&folder.path().join("other"), false, &mut |_| {}).unwrap();
-        let partial = new.path().to_owned();
+        let partial = new.path.to_owned();
         fs::rename(&partial, folder.path().join("moved")).unwrap();
         fs::create_dir(&partial).unwrap();
         assert!(new.put_in_place(false).unwrap_err().message().unwrap().contains("was replaced"));

@@ -10,7 +10,7 @@ use taskqueue_core::words;
 use unicode_width::UnicodeWidthChar;
 
 use super::note;
-use super::terminal::{Terminal, columns, escape_json};
+use super::table::{Terminal, escape_json, width_of};
 use crate::failure::Failure;
 use crate::field_path::written;
 
@@ -153,7 +153,7 @@ impl LogPrinter {
         if !self.draws {
             return Ok(());
         }
-        let width = columns(&self.out).map(|width| width.saturating_sub(1));
+        let width = width_of(&self.out).map(|width| width.saturating_sub(1));
         let Some(line) = self.lines.open_line(width) else { return Ok(()) };
         self.is_drawn = true;
         self.write(&line)

@@ -9,8 +9,7 @@ use std::time::Duration;
 use taskqueue_worker::process::{Chunk, Stream};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-use super::table::cut;
-use super::terminal;
+use super::table::{cut, is_in_foreground, width_of};
 
 /// Buffered output. A child that writes more waits for the terminal.
 const CHUNKS_BUFFERED: usize = 64;
@@ -183,10 +182,10 @@ impl ConsoleWriter {
             drop(write!(io::stderr(), "\x1b]2;\x07"));
         }
         // The status may be older than the shell's return to the terminal.
-        if !self.has_status || self.status.is_empty() || !terminal::is_in_foreground(&io::stderr()) {
+        if !self.has_status || self.status.is_empty() || !is_in_foreground(&io::stderr()) {
             return;
         }
-        let columns = terminal::columns(&io::stderr()).unwrap_or(80);
+        let columns = width_of(&io::stderr()).unwrap_or(80);
         let text = cut(&self.status, columns.saturating_sub(1));
         // While a child is in the middle of a line (a progress bar, a prompt), the status goes into the title of the window.
         self.has_title = !self.at_line_start;

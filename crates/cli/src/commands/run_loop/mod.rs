@@ -1,38 +1,36 @@
 //! `taskqueue loop`: turns the arguments into a worker, and its end into an exit code. What a worker does is in the crate `worker`. The
-//! run directory is one per user by default, so that the next worker finds the reports of this one.
+//! run directory is one per user by default, so that the next worker finds the reports of this one. Here is also what the keeper does when
+//! the worker was killed: it gives the running tasks back, so that nobody has to wait for the end of their leases, and says what happened.
 
 mod console_reporter;
-mod event_text;
-mod give_back;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
-use taskqueue_client::{JsonObject, TaskId};
+use taskqueue_client::{Error, JsonObject, TaskId};
 use taskqueue_core::json::Value;
-use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES, TrustVariable};
-use taskqueue_worker::keeper::{self, Role, StopRequests};
+use taskqueue_worker::command::{CommandHandler, CommandSettings, Housekeeping, LOG_CAP_BYTES, TLS_CA, TLS_PIN};
+use taskqueue_worker::keeper::{self, LeftRun, Role, StopRequests, WorkerEnd};
 use taskqueue_worker::process::{RUN_ID_VARIABLE, StartError, WindowSize, find_program};
 use taskqueue_worker::{
-    BackoffLimits, Counts, EndReason, Intervals, Misfit, RunDir, RunDirError, Settings, SpoolSettings, Template, Worker,
+    BackoffLimits, Counts, EndReason, Intervals, LeftTasks, Misfit, OnFailures, RunDir, RunDirError, Settings,
+    SpoolSettings, Template, Worker, settle_left_runs,
 };
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use self::console_reporter::{ConsoleReporter, watch_stops, watch_terminal_stop};
-use crate::args::{LoopArgs, OnOff, OutputArgs};
-use crate::client_context::{ClientContext, Retrying};
-use crate::config::{Source, Trust, path_in, user_folder};
-use crate::explain_error::explain;
-use crate::failure::{Failure, similar_names};
+use crate::args::{LoopArgs, OnOff, OrNone, OutputArgs};
+use crate::config::{ClientContext, Retrying, Source, Trust, path_in, user_folder};
+use crate::failure::{Failure, explain, similar_names};
 use crate::files::absolute;
 use crate::json_args::{checked, dotted_members, set_members};
-use crate::output::{WorkerConsole, escape};
+use crate::output::{WorkerConsole, escape, warning};
 
 /// Members of what a worker says of itself.
 const OWN_MEMBERS: [&str; 8] = ["folder", "host", "id", "name", "pid", "slot", "slots", "version"];
@@ -49,7 +47,7 @@ pub(crate) fn run(args: &LoopArgs) -> Result<(), Failure> {
     match role {
         Role::Keeper(end) => {
             if end.has_survivors || !end.left.is_empty() {
-                give_back::settle(args, &end);
+                settle(args, &end);
             }
             if end.code == 0 { Ok(()) } else { Err(Failure::ChildExit(end.code)) }
         }
@@ -85,7 +83,7 @@ async fn work(
     requests: StopRequests,
 ) -> Result<(), Failure> {
     let console = WorkerConsole::start();
-    let reporter = Arc::new(ConsoleReporter::new(&console, context, args, requests.active_runs()));
+    let reporter = Arc::new(ConsoleReporter::new(&console, context, args, requests.active_runs.clone()));
     let run_dir = open_run_dir(args.run_dir.as_deref())?;
     reporter.begins(run_dir.path());
     let command = command_settings(args, template, context, &run_dir, &console);
@@ -132,7 +130,9 @@ fn settings(args: &LoopArgs, metadata: JsonObject, context: &ClientContext, run_
         metadata,
         slots: args.slot_numbers(),
         idle_timeout: args.idle_timeout.0,
-        on_failures: args.on_failures(),
+        on_failures: args
+            .stop_after_failures
+            .map_or(OnFailures::SlowDown, |OrNone(limit)| limit.map_or(OnFailures::Ignore, OnFailures::StopAfter)),
         max_tasks: args.max_tasks,
         grace: args.grace,
         spool: Some(SpoolSettings { run_dir: run_dir.clone(), url: context.url.clone() }),
@@ -187,7 +187,10 @@ fn command_settings(
         run_dir: run_dir.clone(),
         url: context.url.clone(),
         // With a passed token no protection is needed: it may be sent to the URL, and takes precedence over the user's own.
-        url_file: if token.is_none() { url_file(context) } else { None },
+        url_file: match &context.config.url.source {
+            Source::ProjectFile(path) if token.is_none() => Some(path.clone()),
+            _ => None,
+        },
         tls: context.config.trust.as_ref().map(|trust| trust_variable(&trust.value)),
         queue: context.queue.clone(),
         route: args.route.clone(),
@@ -203,17 +206,12 @@ fn command_settings(
 }
 
 /// Whom commands that call the server trust, as a variable of their environment.
-fn trust_variable(trust: &Trust) -> TrustVariable {
+fn trust_variable(trust: &Trust) -> (&'static str, OsString) {
     match trust {
-        Trust::Pins(_) => TrustVariable::Pin(trust.text()),
+        Trust::Pins(_) => (TLS_PIN, trust.text().into()),
         // A command may have another current folder.
-        Trust::Authorities(path) => TrustVariable::Authorities(absolute(path)),
+        Trust::Authorities(path) => (TLS_CA, absolute(path).into()),
     }
-}
-
-/// The project file that names the server, if one does.
-fn url_file(context: &ClientContext) -> Option<PathBuf> {
-    if let Source::ProjectFile(path) = &context.config.url.source { Some(path.clone()) } else { None }
 }
 
 /// The exit code and the message for the end of the worker.
@@ -314,8 +312,83 @@ fn terminal_size() -> Option<WindowSize> {
     Some(WindowSize { rows: size.ws_row, columns: size.ws_col })
 }
 
+/// The time for which the server is asked. A person may wait for the end of the keeper; what is not done then, the next worker does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) fn settle(args: &LoopArgs, end: &WorkerEnd) {
+    let how = match end.signal {
+        Some(signal) => format!("was killed by signal {signal}"),
+        None => format!("ended with exit code {}", end.code),
+    };
+    let what = if end.has_survivors {
+        survivors(&end.left)
+    } else {
+        match settled(args, end) {
+            Ok(left) => outcome(&left),
+            Err(failure) => {
+                let why = failure.message().unwrap_or_default().to_owned();
+                format!("its running tasks could not be given back, and wait for the end of their leases: {why}")
+            }
+        }
+    };
+    warning(&format!("the worker, process {}, {how}; {what}", end.pid));
+}
+
+fn settled(args: &LoopArgs, end: &WorkerEnd) -> Result<LeftTasks, Failure> {
+    let context = ClientContext::open(&args.connection, &args.queue, OutputArgs::TABLE, Retrying::Never)?;
+    let run_dir = open_run_dir(args.run_dir.as_deref())?;
+    let spool = SpoolSettings { run_dir, url: context.url.clone() };
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Refused(error.to_string()))?;
+    let settling = settle_left_runs(&context.client, &context.queue, Some(&spool), end.left.clone(), PATIENCE);
+    Ok(runtime.block_on(settling))
+}
+
+/// A run of which something is alive must not begin elsewhere, so nothing is given back.
+fn survivors(left: &[LeftRun]) -> String {
+    const WHAT: &str = "a process that it had started could not be killed";
+    let tasks: Vec<TaskId> = left.iter().map(|run| run.task_id).collect();
+    match tasks.as_slice() {
+        [] => WHAT.to_owned(),
+        tasks => format!("{WHAT}, so its running tasks wait for the end of their leases: {}", named(tasks)),
+    }
+}
+
+/// Returns what the server said, if it said anything.
+fn answer(error: &Error) -> Option<String> {
+    match error.origin() {
+        Error::Transport { .. } => None,
+        error => Some(format!(": {}", escape(&error.to_string()))),
+    }
+}
+
+fn outcome(left: &LeftTasks) -> String {
+    let LeftTasks { given_back, settled, undelivered, last_error } = left;
+    let why = last_error.as_ref().and_then(answer).unwrap_or_else(|| ", because the server did not answer".to_owned());
+    let parts = [
+        (given_back, "given back, uncharged".to_owned()),
+        (settled, "had ended already".to_owned()),
+        (undelivered, format!("could not be given back{why}; the next worker with this run directory will")),
+    ];
+    let parts = parts.into_iter().filter(|(tasks, _)| !tasks.is_empty());
+    let parts: Vec<String> = parts.map(|(tasks, what)| format!("{}: {what}", named(tasks))).collect();
+    parts.join("; ")
+}
+
+/// The first of many.
+fn named(tasks: &[TaskId]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<&str> = tasks.iter().take(SHOWN).map(TaskId::as_str).collect();
+    match tasks.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use taskqueue_client::RunId;
+
     use super::*;
 
     #[test]
@@ -340,5 +413,35 @@ mod tests {
         assert_eq!(path(Some("relative"), Some("/h")), "/h/.local/state/taskqueue/runs");
         assert_eq!(path(None, Some("/h")), "/h/.local/state/taskqueue/runs");
         assert_eq!(path(None, None), "taskqueue-runs");
+    }
+
+    #[test]
+    fn that_a_process_could_not_be_killed_is_said_with_the_tasks_that_wait_for_it() {
+        let task_id = TaskId::parse("t_000000000001").unwrap();
+        let left = [LeftRun { task_id, run_id: RunId::parse("r_000000000001").unwrap() }];
+        assert_eq!(survivors(&[]), "a process that it had started could not be killed");
+        assert!(survivors(&left).ends_with("wait for the end of their leases: t_000000000001"), "{}", survivors(&left));
+    }
+
+    #[test]
+    fn each_task_is_named_with_what_became_of_it() {
+        let task = |number: u32| TaskId::parse(&format!("t_{number:012}")).unwrap();
+        let left = LeftTasks { given_back: vec![task(1), task(2)], settled: vec![task(3)], ..LeftTasks::default() };
+        let expected = "t_000000000001, t_000000000002: given back, uncharged; t_000000000003: had ended already";
+        assert_eq!(outcome(&left), expected);
+        let refused = Error::Transport { message: "connection refused".to_owned(), may_have_arrived: false };
+        let broken = Error::Protocol { status: 502, message: "Bad Gateway".to_owned(), from_taskqueue: false };
+        for (last_error, why) in [
+            (None, ", because the server did not answer"),
+            (Some(refused), ", because the server did not answer"),
+            (Some(broken), ": the answer is not valid: Bad Gateway"),
+        ] {
+            let undelivered = LeftTasks { undelivered: vec![task(4)], last_error, ..LeftTasks::default() };
+            let expected =
+                format!("t_000000000004: could not be given back{why}; the next worker with this run directory will");
+            assert_eq!(outcome(&undelivered), expected);
+        }
+        let many = LeftTasks { given_back: (0..10).map(task).collect(), ..LeftTasks::default() };
+        assert!(outcome(&many).ends_with("t_000000000007 and 2 more: given back, uncharged"), "{}", outcome(&many));
     }
 }

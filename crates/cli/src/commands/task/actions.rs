@@ -1,21 +1,18 @@
 //! `task cancel`, `task requeue`, `task delete`, `task archive` and `task unarchive`: one action on tasks that are named by id or
-//! selected. What the server does to all selected ones is in `bulk_requests.rs`.
+//! selected. What the server does to all selected ones is in `change.rs`.
 
 use std::collections::BTreeMap;
 
 use taskqueue_client::{Client, Error, ErrorCode, QueueName, Status, Task, TaskId, TaskSelection, Update};
 use taskqueue_core::bulk_action::BulkAction;
 
-use super::bulk_requests;
-use super::change::{Change, ChangeOutcome, print_summary};
+use super::change::{Change, ChangeOutcome, act_in_bulk, bulk_filter, is_other_number, print_summary};
 use super::concurrent_calls::{ConcurrentCalls, TaskError};
 use super::named_tasks;
 use crate::args::{ConfirmArgs, SelectionArgs, TargetArgs};
-use crate::client_context::ClientContext;
-use crate::explain_error;
-use crate::failure::{CommandError, Failure};
-use crate::output::{self, Summary};
-use crate::progress::Progress;
+use crate::config::ClientContext;
+use crate::failure::{CommandError, Failure, to_failure};
+use crate::output::{self, Progress, Summary};
 
 /// An action on tasks.
 #[derive(Clone, Debug)]
@@ -252,19 +249,19 @@ impl<'s> ActionProgress<'s> {
     /// Acts on the tasks of a selection, of which there were so many. Returns false if their number is another one by now, so that
     /// somebody has to be asked again.
     async fn act(&mut self, args: &SelectionArgs, applicable: u64, confirm: ConfirmArgs) -> Result<bool, CommandError> {
-        let Some((bulk, filter)) = self.action.bulk().zip(bulk_requests::filter(args)) else {
+        let Some((bulk, filter)) = self.action.bulk().zip(bulk_filter(args)) else {
             self.add_selected(walked(self.action.change, args)).await?;
             self.wait_for_all().await?;
             return Ok(true);
         };
         // What nobody was asked about has no number to keep to.
         let expect = (!confirm.yes).then_some(applicable);
-        let done = bulk_requests::act(self.context, bulk, &filter, args.include_archived, expect, &self.bar).await;
+        let done = act_in_bulk(self.context, bulk, &filter, args.include_archived, expect, &self.bar).await;
         self.done += done.changed;
         self.missed += done.missed;
         match done.error {
             None => Ok(true),
-            Some(error) if bulk_requests::is_other_number(&error) => {
+            Some(error) if is_other_number(&error) => {
                 self.bar.suspend(|| output::note("other tasks match by now, so they were counted again"));
                 Ok(false)
             }
@@ -341,7 +338,7 @@ impl<'s> ActionProgress<'s> {
             }
             Some(TaskError::Refused(error)) => {
                 self.refused += 1;
-                let failure = explain_error::to_failure(self.context, &error);
+                let failure = to_failure(self.context, &error);
                 self.warn(&format!("{id}: {}", failure.message().unwrap_or_default()));
             }
             Some(TaskError::Fatal(error)) => {

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use taskqueue_client::{ErrorCode, Status, Task, TaskId, TaskSelection, Update};
 use taskqueue_core::json::Value;
 use taskqueue_core::refusal::Refusal;
-use taskqueue_core::task as stored;
-use taskqueue_core::words;
+use taskqueue_core::{task as stored, words};
 
 use super::change::Change;
 use super::named_tasks;
 use super::planned_tasks::{PlannedTask, Refusals, WrongTask};
 use crate::args::Format;
-use crate::client_context::ClientContext;
+use crate::config::ClientContext;
 use crate::failure::{CommandError, Failure};
 use crate::field_path::{json_text, read_record, written};
 use crate::output::{self, ChangedRecord, FieldChange, Listing, PlannedRecord, Record};
@@ -30,7 +29,7 @@ struct DryRunListing<'s> {
 
 impl<'s> DryRunListing<'s> {
     fn new<R: Record>(context: &'s ClientContext) -> Self {
-        let rows_max = if context.printer.format() == Format::Table { ROWS_SHOWN } else { u64::MAX };
+        let rows_max = if context.printer.format == Format::Table { ROWS_SHOWN } else { u64::MAX };
         Self { listing: context.printer.listing::<R>(), rows_max, count: 0 }
     }
 
@@ -82,7 +81,7 @@ impl<'s> CreationPreview<'s> {
             output::warning(&format!("{} more would be refused", refusals.not_shown()));
         }
         self.listing.finish(&format!("{}, {them} created", words::count(count, "task")))?;
-        if refusals.count() == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
+        if refusals.count == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
     }
 }
 

@@ -1,29 +1,24 @@
 //! `taskqueue task ...`
 
 mod actions;
-mod bulk_requests;
 mod change;
 mod concurrent_calls;
-mod create_many;
 mod dry_run;
 mod logs;
 mod named_tasks;
-mod outage;
 mod planned_tasks;
 mod rerun;
 mod show;
 mod submit;
-mod update;
 mod wait;
-mod watch;
 
 use self::actions::Action;
 use self::change::Change;
 pub(super) use self::logs::{Cursor, Step};
 use crate::args::{DeleteArgs, RequeueArgs, TaskArgs, TaskCommand};
-use crate::client_context::{ClientContext, Retrying};
+use crate::config::{ClientContext, Retrying};
 use crate::failure::{CommandError, Failure};
-use crate::update_args;
+use crate::json_args;
 
 pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     let context = ClientContext::open(&args.connection, &args.queue, args.output, retrying(&args.command))?;
@@ -32,10 +27,10 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
         TaskCommand::Sweep(args) => submit::run_sweep(context, args).await,
         TaskCommand::Get(args) => show::get(context, &named_tasks::ids(context, &args.ids).await?).await,
         TaskCommand::Explain(args) => show::explain(context, named_tasks::id(context, &args.id).await?).await,
-        TaskCommand::List(args) if args.watch.is_some() => watch::run(context, args).await,
+        TaskCommand::List(args) if args.watch.is_some() => show::watch(context, args).await,
         TaskCommand::List(args) => show::list(context, args).await,
         TaskCommand::Count(args) => show::count(context, args).await,
-        TaskCommand::Update(args) => update::run(context, args).await,
+        TaskCommand::Update(args) => change::run(context, args).await,
         TaskCommand::Cancel(args) => actions::run(context, Action::new(Change::Cancel, None), args).await,
         TaskCommand::Requeue(args) => requeue(context, args).await,
         TaskCommand::Rerun(args) => rerun::run(context, args).await,
@@ -43,8 +38,8 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
             let action = Action { ignore_missing: *ignore_missing, ..Action::new(Change::Delete, None) };
             actions::run(context, action, target).await
         }
-        TaskCommand::Archive(args) => update::archive(context, args, Change::Archive).await,
-        TaskCommand::Unarchive(args) => update::archive(context, args, Change::Unarchive).await,
+        TaskCommand::Archive(args) => change::archive(context, args, Change::Archive).await,
+        TaskCommand::Unarchive(args) => change::archive(context, args, Change::Unarchive).await,
         TaskCommand::Wait(args) => wait::run(context, args).await,
         TaskCommand::Logs(args) => logs::run(context, args).await,
     })
@@ -52,7 +47,7 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
 
 /// Requeues tasks, with changes if any are given.
 async fn requeue(context: &ClientContext, args: &RequeueArgs) -> Result<(), CommandError> {
-    let update = update_args::patches(&args.patch)?;
+    let update = json_args::patches(&args.patch)?;
     let changes = Some(update).filter(|update| update.has_patches());
     if changes.is_some() {
         context.client.require_extensions().await?;

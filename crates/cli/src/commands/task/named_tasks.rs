@@ -6,9 +6,9 @@ use taskqueue_core::ids::ID_BYTES;
 use taskqueue_core::limits::DEPENDENCIES_MAX;
 
 use crate::args::{PAGE_LIMIT, SchedulingArgs, TaskRef};
-use crate::client_context::ClientContext;
+use crate::config::ClientContext;
 use crate::failure::{CommandError, Failure};
-use crate::update_args::too_many;
+use crate::json_args::too_many;
 
 /// Tasks of which a message shows the ids, if a beginning is that of several.
 const SHOWN: u16 = 3;

@@ -20,26 +20,16 @@ use crate::json_args::{STANDARD_INPUT, no_name};
 
 /// The place that a task comes from, for messages: `line 7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    Line(u64),
-    Combination(u64),
-}
-
-impl Origin {
-    /// Returns its place among the others of the same command.
-    pub(super) fn number(self) -> u64 {
-        match self {
-            Self::Line(number) | Self::Combination(number) => number,
-        }
-    }
+pub(super) struct Origin {
+    /// Of the kind that the command has: `line` or `combination`.
+    pub(super) kind: &'static str,
+    /// Its place among the others of the same command.
+    pub(super) number: u64,
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(number) => write!(f, "line {number}"),
-            Self::Combination(number) => write!(f, "combination {number}"),
-        }
+        write!(f, "{} {}", self.kind, self.number)
     }
 }
 
@@ -127,7 +117,7 @@ const REFUSALS_SHOWN: u64 = 20;
 /// Tasks that were refused and why, in the order of the lines or combinations, although answers come in another order.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    count: u64,
+    pub(super) count: u64,
     printed: u64,
     /// Not printed yet, because of something before them whose answer is missing. No more than can still be printed.
     waiting: BTreeMap<u64, String>,
@@ -136,7 +126,7 @@ pub(super) struct Refusals {
 impl Refusals {
     pub(super) fn add(&mut self, origin: Origin, reason: impl FnOnce() -> String) {
         self.count += 1;
-        let place = origin.number();
+        let place = origin.number;
         let is_full = self.printed + self.waiting.len() as u64 >= REFUSALS_SHOWN;
         if is_full && self.waiting.last_key_value().is_none_or(|(last, _)| *last < place) {
             return;
@@ -153,10 +143,6 @@ impl Refusals {
         let lines: Vec<String> = std::mem::replace(&mut self.waiting, rest).into_values().collect();
         self.printed += lines.len() as u64;
         lines
-    }
-
-    pub(super) fn count(&self) -> u64 {
-        self.count
     }
 
     /// Returns how many were only counted, once all lines are printed.
@@ -249,7 +235,7 @@ fn next_line(source: &mut impl BufRead, number: u64, text: &mut Vec<u8>) -> io::
 }
 
 fn planned(number: u64, task: Result<LineTask, LineError>, given: &TaskDefaults) -> Result<PlannedTask, WrongTask> {
-    let origin = Origin::Line(number);
+    let origin = Origin { kind: "line", number };
     match task {
         Ok(LineTask { id, is_derived, definition, not_before }) => {
             Ok(given.task(id, is_derived, Creation { definition, not_before }, origin))
@@ -266,7 +252,7 @@ mod tests {
     use super::*;
 
     fn add(refusals: &mut Refusals, line: u64) {
-        refusals.add(Origin::Line(line), || "no".to_owned());
+        refusals.add(Origin { kind: "line", number: line }, || "no".to_owned());
     }
 
     #[test]
@@ -276,7 +262,7 @@ mod tests {
         assert_eq!(refusals.take_before(5), ["line 3: no"]);
         add(&mut refusals, 5);
         assert_eq!(refusals.take_before(u64::MAX), ["line 5: no", "line 7: no", "line 12: no"]);
-        assert_eq!((refusals.count(), refusals.not_shown()), (4, 0));
+        assert_eq!((refusals.count, refusals.not_shown()), (4, 0));
     }
 
     #[test]
@@ -291,6 +277,6 @@ mod tests {
         );
         add(&mut refusals, 0);
         assert_eq!(refusals.take_before(u64::MAX), Vec::<String>::new());
-        assert_eq!((refusals.count(), refusals.not_shown()), (1001, 981));
+        assert_eq!((refusals.count, refusals.not_shown()), (1001, 981));
     }
 }

@@ -11,10 +11,9 @@ use super::change::{Change, ChangeOutcome};
 use super::concurrent_calls::{ConcurrentCalls, interrupts};
 use super::named_tasks::{self, random_id};
 use crate::args::TargetArgs;
-use crate::client_context::{ClientContext, command_line};
+use crate::config::{ClientContext, command_line};
 use crate::failure::{CommandError, Failure};
-use crate::output::{self, RerunRecord};
-use crate::progress::Progress;
+use crate::output::{self, Progress, RerunRecord};
 
 /// How long Ctrl-C waits for the answers to what was already sent.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);

@@ -1,7 +1,6 @@
 //! `task wait`: asks until no task is pending or running, and tells how they ended. Which tasks is in `watched.rs`, what happens while the
-//! server is away in `../outage.rs`.
+//! server is away in `../concurrent_calls.rs`.
 
-mod warnings;
 mod watched;
 
 use std::time::Duration;
@@ -12,17 +11,15 @@ use taskqueue_core::status::Statuses;
 use taskqueue_core::words;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use self::warnings::{SilentRuns, UnservedRoutes};
-use self::watched::{SeenTask, WatchedTasks};
+use self::watched::{SeenTask, SilentRuns, UnservedRoutes, WatchedTasks};
 use super::change::print_summary;
+use super::concurrent_calls::Outage;
 use super::named_tasks;
-use super::outage::Outage;
 use crate::args::{ConditionArgs, WaitArgs};
-use crate::client_context::{ClientContext, command_line};
-use crate::commands::status_counts::StatusCounts;
+use crate::commands::queue::StatusCounts;
+use crate::config::{ClientContext, command_line};
 use crate::failure::{CommandError, Failure};
-use crate::output::{self, ProgressView, Summary};
-use crate::progress::Progress;
+use crate::output::{self, Progress, ProgressView, Summary};
 
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// The pause after a poll is this many times its duration, so that polling never takes more than a tenth of the time.
@@ -67,11 +64,10 @@ struct Wait<'s> {
 /// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitEnd {
+    /// No task is pending or running.
     AllEnded,
     /// The time is over; the server did or did not answer any more.
-    TimedOut {
-        is_away: bool,
-    },
+    TimedOut { is_away: bool },
 }
 
 impl Wait<'_> {

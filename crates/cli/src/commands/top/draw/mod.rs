@@ -2,6 +2,9 @@
 //! then the queues, the rates of the selected one with a bar chart of the last minutes, and the open pane: the tabs, and the rows for the selected queue. Instead of
 //! all that, the output of one task: the task and its progress, then the latest lines.
 
+#[cfg(test)]
+mod tests;
+
 use anstyle::AnsiColor;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,10 +14,10 @@ use taskqueue_client::{Observation, Status, Task, TaskId, WorkerStatus};
 use taskqueue_core::time::{Timestamp, between};
 use taskqueue_core::words;
 
-use super::snapshot::{Pane, QueueCounts, Rates, Rows, busy_first};
-use super::view::{OpenOutput, TopView};
-use crate::commands::status_counts::StatusCounts;
-use crate::live::{self, DrawContext, Table, Theme, clock};
+use super::fetch::{Pane, QueueCounts, Rates, Rows, busy_first};
+use super::{OpenOutput, TopView};
+use crate::commands::queue::StatusCounts;
+use crate::live::{self, DIMMED, DrawContext, HEADING, MARKED, Table, Theme, clock};
 use crate::output::{Cell, Columns, ProgressView, Record, WideWorker, columns, escape};
 
 /// Lower screens leave out the line of rates.
@@ -40,7 +43,7 @@ pub(super) fn draw(view: &TopView, frame: &mut Frame<'_>, context: &DrawContext<
     draw_header(view, frame, header, context);
     draw_queues(view, frame, queues, context.theme);
     draw_rates(view, frame, rates, context.theme);
-    draw_tabs(view, frame, tabs, context.theme);
+    draw_tabs(view, frame, tabs);
     draw_rows(view, frame, rows, context);
 }
 
@@ -61,7 +64,7 @@ fn draw_header(view: &TopView, frame: &mut Frame<'_>, area: Rect, context: &Draw
     let [left, right] = area
         .layout(&Layout::horizontal([Constraint::Fill(1), Constraint::Length(if has_room { time_width } else { 0 })]));
     frame.render_widget(server, left);
-    frame.render_widget(Span::styled(time, context.theme.dimmed()), right);
+    frame.render_widget(Span::styled(time, DIMMED), right);
 }
 
 fn server(view: &TopView, width: u16, context: &DrawContext<'_>) -> Line<'static> {
@@ -71,7 +74,7 @@ fn server(view: &TopView, width: u16, context: &DrawContext<'_>) -> Line<'static
         Some(version) => format!("taskqueue {version} at "),
         None => "taskqueue at ".to_owned(),
     };
-    let url = Span::styled(format!("{}  ", escape(&view.url)), context.theme.heading());
+    let url = Span::styled(format!("{}  ", escape(&view.url)), HEADING);
     Line::from_iter([Span::raw(name), url, health(view, context)])
 }
 
@@ -85,7 +88,7 @@ fn health(view: &TopView, context: &DrawContext<'_>) -> Span<'static> {
         return Span::styled(format!("data {} old", words::span(age.as_secs())), theme.warning());
     }
     match &view.snapshot {
-        None => Span::styled("connecting", theme.dimmed()),
+        None => Span::styled("connecting", DIMMED),
         Some(snapshot) if snapshot.health.is_ok => Span::styled("ok", theme.ok()),
         Some(_) => Span::styled("its database does not work", theme.error()),
     }
@@ -101,7 +104,7 @@ fn draw_queues(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) 
     if view.queues().is_empty() {
         if view.snapshot.is_some() {
             let advice = "no queues; create one with: taskqueue queue create NAME";
-            frame.render_widget(Line::styled(advice, theme.dimmed()), area);
+            frame.render_widget(Line::styled(advice, DIMMED), area);
         }
         return;
     }
@@ -111,7 +114,7 @@ fn draw_queues(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) 
 }
 
 fn queue_cells(view: &TopView, queue: &QueueCounts, is_selected: bool) -> Vec<Cell> {
-    let rates = view.history(&queue.name).and_then(|history| history.rates());
+    let rates = view.histories.get(&queue.name).and_then(|history| history.rates());
     let count = |status| {
         let count = queue.counts.get(status);
         let cell = Cell::number(count);
@@ -142,7 +145,7 @@ const BARS_MAX: u16 = 60;
 
 fn draw_rates(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
     let Some(queue) = view.selected_queue() else { return };
-    let Some(history) = view.history(&queue.name) else { return };
+    let Some(history) = view.histories.get(&queue.name) else { return };
     let text = match history.rates() {
         Some(rates) => {
             let left = match eta(&rates, queue) {
@@ -154,7 +157,7 @@ fn draw_rates(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
         }
         None => format!("{}: measuring", queue.name),
     };
-    let line = Line::styled(text, theme.heading());
+    let line = Line::styled(text, HEADING);
     let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
     let [left, right] = area.layout(&Layout::horizontal([Constraint::Length(width), Constraint::Fill(1)]));
     let bars = Rect { width: right.width.min(BARS_MAX), ..right };
@@ -206,15 +209,15 @@ const PANE_LEAVE_OUT: &[&str] = &[
     "LAST SEEN",
 ];
 
-fn draw_tabs(view: &TopView, frame: &mut Frame<'_>, area: Rect, theme: Theme) {
+fn draw_tabs(view: &TopView, frame: &mut Frame<'_>, area: Rect) {
     let tab = |pane: Pane| {
         let count = row_count(view, pane, area.width).map(|count| format!(" {count}")).unwrap_or_default();
         let (title, _) = title_and_empty_text(pane);
         let title = format!("{title}{count}");
         // Brackets are visible without colours, too.
         match pane == view.pane {
-            true => Span::styled(format!("[{title}]"), theme.heading()),
-            false => Span::styled(format!(" {title} "), theme.dimmed()),
+            true => Span::styled(format!("[{title}]"), HEADING),
+            false => Span::styled(format!(" {title} "), DIMMED),
         }
     };
     frame.render_widget(Line::from_iter(Pane::ALL.map(tab)), area);
@@ -242,7 +245,7 @@ fn draw_rows(view: &TopView, frame: &mut Frame<'_>, area: Rect, context: &DrawCo
     let Some(detail) = view.detail() else { return };
     if detail.rows.tasks().is_empty() {
         let (_, text) = title_and_empty_text(view.pane);
-        return frame.render_widget(Line::styled(text, context.theme.dimmed()), area);
+        return frame.render_widget(Line::styled(text, DIMMED), area);
     }
     let now = context.clock;
     let (columns, rows) = match &detail.rows {
@@ -323,12 +326,12 @@ fn draw_output(view: &TopView, open: &OpenOutput, frame: &mut Frame<'_>, context
     ]));
     draw_header(view, frame, header, context);
     let task = output.map(|output| output.task.as_ref());
-    frame.render_widget(task_line(open.id, task, context.theme), title);
+    frame.render_widget(task_line(open.id, task), title);
     frame.render_widget(Line::styled(progress.unwrap_or_default(), context.theme.bars()), progress_area);
     let shown = output.map_or(&[][..], |output| &output.lines);
     if shown.is_empty() {
         let words = if output.is_some() { "nothing that it printed is kept" } else { "reading" };
-        return frame.render_widget(Line::styled(words, context.theme.dimmed()), lines);
+        return frame.render_widget(Line::styled(words, DIMMED), lines);
     }
     // As many of the latest lines as fit, unless somebody scrolls.
     let height = usize::from(lines.height);
@@ -339,13 +342,13 @@ fn draw_output(view: &TopView, open: &OpenOutput, frame: &mut Frame<'_>, context
     }
     let hidden = shown.len().saturating_sub(start + height);
     if hidden > 0 {
-        let more = Line::styled(format!(" {hidden} more below "), context.theme.marked()).right_aligned();
+        let more = Line::styled(format!(" {hidden} more below "), MARKED).right_aligned();
         frame.render_widget(more, title);
     }
 }
 
-fn task_line(id: TaskId, task: Option<Option<&Task>>, theme: Theme) -> Line<'static> {
-    let id = Span::styled(id.to_string(), theme.heading());
+fn task_line(id: TaskId, task: Option<Option<&Task>>) -> Line<'static> {
+    let id = Span::styled(id.to_string(), HEADING);
     let rest = match task {
         None => String::new(),
         Some(None) => "  does not exist any more".to_owned(),
@@ -363,6 +366,3 @@ fn progress_line(task: &Task, now: Timestamp) -> Option<String> {
     let parts: Vec<String> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
     Some(escape(&parts.join("  ")).into_owned())
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use ratatui::style::{Color, Modifier};
-use taskqueue_client::{Failure, Health, LastError, Observation, QueueName, Report, Route, RunId, Status, Task};
-use taskqueue_client::{JsonObject, TaskId, Telemetry, Version, WorkerId, WorkerStatus};
+use taskqueue_client::{
+    Failure, Health, JsonObject, LastError, Observation, QueueName, Report, Route, RunId, Status, Task, TaskId,
+    Telemetry, Version, WorkerId, WorkerStatus,
+};
 
 use super::*;
-use crate::commands::status_counts::StatusCounts;
-use crate::commands::top::snapshot::{Detail, Pane, QueueCounts, Rows, Snapshot, TaskOutput};
+use crate::commands::queue::StatusCounts;
+use crate::commands::top::fetch::{Detail, Pane, QueueCounts, Rows, Snapshot, TaskOutput};
 use crate::live::tests::{TEST_TIME, at_test_time, screen, task};
 use crate::live::{ConnectionState, FetchError, Key, Theme, View};
 
