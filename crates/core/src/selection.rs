@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::cursor::{Binding, OrderValue, Position, Resource};
-use crate::filter::{ObservationFilter, Reads, TaskFilter};
+use crate::filter::{ObservationFilter, TaskFields, TaskFilter};
 use crate::fuzzy::FuzzyName;
 use crate::ids::{QueueName, TaskId, WorkerId};
 use crate::status::{Status, Statuses, word_enum};
@@ -35,18 +35,13 @@ impl TaskSelection {
     }
 
     /// Returns whether `task` is selected. The cheap selectors come first.
-    pub fn matches(&self, task: &TaskView<'_>) -> bool {
-        self.status.is_none_or(|status| task.status == status)
-            && (self.include_archived || !task.archived)
-            && self.among.is_none_or(|statuses| statuses.contains(task.status))
-            && self.name.as_deref().is_none_or(|name| task.name == Some(name))
-            && self.name_fuzzy.as_ref().is_none_or(|(_, fuzzy)| fuzzy.matches(task.name))
+    pub fn matches(&self, task: &impl TaskFields) -> bool {
+        self.status.is_none_or(|status| task.status() == status)
+            && (self.include_archived || !task.archived())
+            && self.among.is_none_or(|statuses| statuses.contains(task.status()))
+            && self.name.as_deref().is_none_or(|name| task.name() == Some(name))
+            && self.name_fuzzy.as_ref().is_none_or(|(_, fuzzy)| fuzzy.matches(task.name()))
             && self.filter.as_ref().is_none_or(|filter| filter.matches(task))
-    }
-
-    /// Which of the heavy columns [`matches`](Self::matches) may ask for.
-    pub fn reads(&self) -> Reads {
-        self.filter.as_ref().map(TaskFilter::reads).unwrap_or_default()
     }
 
     /// The states that a selected task can have. Tasks of other states need not be looked at.
@@ -111,21 +106,21 @@ word_enum! {
 
 impl OrderField {
     /// The value by which `task` is placed.
-    pub fn value_of<'t>(self, task: &'t TaskView<'_>) -> OrderValue<'t> {
+    pub fn value_of(self, task: &impl TaskFields) -> OrderValue<'_> {
         let time = |at: Timestamp| OrderValue::Int(at.as_micros());
         let text = |text| OrderValue::Text(Cow::Borrowed(text));
         match self {
-            Self::Id => text(task.id.as_str()),
-            Self::Name => task.name.map_or(OrderValue::Null, text),
-            Self::Status => text(task.status.as_str()),
-            Self::Priority => OrderValue::Int(task.priority),
-            Self::Attempt => OrderValue::Int(task.attempt),
-            Self::MaxAttempts => OrderValue::Int(task.max_attempts),
-            Self::LastRoute => task.last_route.map_or(OrderValue::Null, text),
-            Self::CreatedAt => time(task.created_at),
-            Self::UpdatedAt => time(task.updated_at),
-            Self::StartedAt => task.started_at.map_or(OrderValue::Null, time),
-            Self::FinishedAt => task.finished_at.map_or(OrderValue::Null, time),
+            Self::Id => text(task.id()),
+            Self::Name => task.name().map_or(OrderValue::Null, text),
+            Self::Status => text(task.status().as_str()),
+            Self::Priority => OrderValue::Int(task.priority()),
+            Self::Attempt => OrderValue::Int(task.attempt()),
+            Self::MaxAttempts => OrderValue::Int(task.max_attempts()),
+            Self::LastRoute => task.last_route().map_or(OrderValue::Null, text),
+            Self::CreatedAt => time(task.created_at()),
+            Self::UpdatedAt => time(task.updated_at()),
+            Self::StartedAt => task.started_at().map_or(OrderValue::Null, time),
+            Self::FinishedAt => task.finished_at().map_or(OrderValue::Null, time),
         }
     }
 }
@@ -271,14 +266,14 @@ impl<K> FirstRows<K> {
     }
 
     /// Offers a row; whether it would be taken is known before `key` is built.
-    pub fn offer(&mut self, task: &TaskView<'_>, key: K) {
+    pub fn offer(&mut self, task: &impl TaskFields, id: TaskId, key: K) {
         let value = self.order.field.value_of(task);
         let compare =
-            |other: &TaskPosition| self.order.compare((&value, task.id.as_str()), (&other.value, other.id.as_str()));
+            |other: &TaskPosition| self.order.compare((&value, id.as_str()), (&other.value, other.id.as_str()));
         let behind = self.after.as_ref().is_none_or(|after| compare(after) == Ordering::Greater);
         let wanted = self.worst.as_ref().is_none_or(|worst| compare(worst) == Ordering::Less);
         if behind && wanted {
-            self.rows.push((TaskPosition { value: value.into_owned(), id: task.id }, key));
+            self.rows.push((TaskPosition { value: value.into_owned(), id }, key));
             // Sorting only when twice the page has come keeps the cost per row low.
             if self.rows.len() >= 2 * self.wanted {
                 self.sort_and_truncate();

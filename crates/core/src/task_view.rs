@@ -1,7 +1,8 @@
 //! A task as the API shows it, borrowed from wherever it lies: a row of a database or a [`Task`]. A page is written from
 //! these, so that no task of it is built first. Nothing private (run, lease, place in the pending order) is in it.
 
-use crate::definition::Definition;
+use crate::definition::{Definition, routes_of};
+use crate::filter::{LastErrorFields, LastRunFields, TaskFields};
 use crate::ids::{Route, RunId, TaskId};
 use crate::task::{LastError, Status, Task};
 use crate::time::Timestamp;
@@ -55,34 +56,6 @@ pub struct TaskView<'a> {
     pub archived: bool,
     /// How many of the tasks that it waits for have not succeeded. Only stores know it; the API does not show it.
     pub unmet: u32,
-}
-
-/// The last error of a task.
-#[derive(Clone, Copy, Debug)]
-pub struct LastErrorFields<'a> {
-    /// `last_error.type`
-    pub kind: &'a str,
-    /// `last_error.message`
-    pub message: &'a str,
-    /// `last_error.traceback`
-    pub traceback: Option<&'a str>,
-    /// `last_error.occurred_at`
-    pub occurred_at: Timestamp,
-    /// `last_error.attempt`
-    pub attempt: i64,
-    /// `last_error.run_id`; null for an error without a run.
-    pub run_id: Option<&'a str>,
-}
-
-/// The last run of a task, if its claimant said who it is.
-#[derive(Clone, Copy, Debug)]
-pub struct LastRunFields<'a> {
-    /// `last_run.attempt`
-    pub attempt: i64,
-    /// `last_run.worker` as canonical JSON object text.
-    pub worker: &'a str,
-    /// `last_run.run_id`; null while the run is active.
-    pub run_id: Option<&'a str>,
 }
 
 impl Task {
@@ -179,4 +152,29 @@ impl<'a> TaskView<'a> {
         let texts = [self.args, self.metadata, self.routes, self.result, worker, progress, scheduling];
         error + self.name.map_or(0, str::len) + texts.iter().map(|text| text.len()).sum::<usize>()
     }
+}
+
+/// Implements [`TaskFields`] by the fields of the view.
+macro_rules! fields_of_view {
+    ($($field:ident: $type:ty,)+) => {
+        impl TaskFields for TaskView<'_> {
+            $(fn $field(&self) -> $type {
+                self.$field
+            })+
+            fn id(&self) -> &str {
+                self.id.as_str()
+            }
+            fn routes(&self) -> impl Iterator<Item = &str> {
+                routes_of(self.routes)
+            }
+        }
+    };
+}
+
+#[rustfmt::skip]
+fields_of_view! {
+    status: Status, name: Option<&str>, last_route: Option<&str>, priority: i64, attempt: i64, max_attempts: i64,
+    created_at: Timestamp, updated_at: Timestamp, started_at: Option<Timestamp>, finished_at: Option<Timestamp>,
+    args: &str, metadata: &str, result: &str, last_error: Option<LastErrorFields<'_>>,
+    last_run: Option<LastRunFields<'_>>, progress: Option<&str>, archived: bool,
 }

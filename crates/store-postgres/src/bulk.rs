@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::join;
+use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::update::Effect;
 use taskqueue_core::{Documents, Refusal, Task, TaskHead, Update};
@@ -23,6 +24,7 @@ use crate::dialect::{self, order};
 use crate::long_reader::Snapshot;
 use crate::readers::{Read, ReadError, in_snapshot};
 use crate::reads::{condition_among, existing_queue, few_keys, stream};
+use crate::rows::RowFields;
 use crate::session::{Param, Session};
 use crate::transaction::PostgresTransaction;
 use crate::{PostgresStore, rows, statements as sql};
@@ -90,7 +92,7 @@ async fn visit_matching(
         if limit.is_over() {
             return Err(StoreError::Busy.into());
         }
-        if rows::is_selected(&row, &bulk.queue, &bulk.selection) {
+        if bulk.selection.matches(&rows::RowFields::new(&row)) {
             let (key, task) = (rows::key(&row)?, rows::task(&row, &bulk.queue)?);
             if each(key, &task).is_break() {
                 break;
@@ -282,7 +284,7 @@ async fn collect(
 ) -> Read<(usize, Option<TaskKey>)> {
     let condition = condition_among(&act.selection, few, &sql::FIND_SELECTED);
     let text = order::with_condition(&sql::FIND_SELECTED.text, &condition.text) + order;
-    let reads = act.selection.reads();
+    let reads = act.selection.filter.as_ref().map(TaskFilter::reads).unwrap_or_default();
     let fixed: Vec<Param<'_>> = vec![
         (&queue.0, Type::INT8),
         (&reads.definition, Type::BOOL),
@@ -295,7 +297,7 @@ async fn collect(
     while let Some(row) = snapshot.next(&mut found).await? {
         let key = rows::key(&row)?;
         (rows, last) = (rows + 1, Some(key));
-        if rows::is_selected(&row, &act.queue, &act.selection) {
+        if act.selection.matches(&RowFields::new(&row)) {
             collector.add(FoundTask { key, version: rows::version(&row)? });
         }
     }

@@ -8,15 +8,16 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use taskqueue_core::filter::TaskFields;
 use taskqueue_core::grouping::{GroupPage, Groups, TaskGroupQuery};
 use taskqueue_core::selection::{FirstRows, TaskPosition};
 use taskqueue_core::sparse::{Need, StatusCounts, is_sparse_by_keys};
 use taskqueue_core::{
-    OrderField, QueueName, Refusal, Status, Statuses, Task, TaskId, TaskQuery, TaskSelection, TaskView, Timestamp,
+    OrderField, QueueName, Refusal, Status, Statuses, Task, TaskId, TaskQuery, TaskSelection, Timestamp,
 };
 use taskqueue_store::page::{NewRows, TaskPage, group_position, task_position};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
-use taskqueue_store::{Queue, QueueKey, StoreError, StoreResult};
+use taskqueue_store::{QueueKey, StoreError, StoreResult};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, RowStream};
 
@@ -24,6 +25,7 @@ use crate::dialect::operand::Bound;
 use crate::dialect::{self, Condition, order};
 use crate::long_reader::Snapshot;
 use crate::readers::{Lane, Read, ReadError, Readers, in_snapshot};
+use crate::rows::RowFields;
 use crate::session::{Param, Session, Sql};
 use crate::{open, rows, statements as sql};
 
@@ -116,7 +118,7 @@ async fn list_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, query: &TaskQuer
     let few = few_keys(snapshot, key, &query.selection, need).await?;
     // Chunk by chunk, all tasks would be sorted again for each chunk.
     if few.is_some() || (!condition.exact && !is_indexed) {
-        let keys = first_keys(snapshot, Queue { key, name: queue }, query, after.clone(), few.as_deref()).await?;
+        let keys = first_keys(snapshot, key, query, after.clone(), few.as_deref()).await?;
         condition = dialect::key_in(keys, next_parameter(&sql::LIST_TASKS));
     }
     let mut page = TaskPage::new(query, key, rows());
@@ -196,17 +198,21 @@ async fn fill(
         seen += 1;
         bytes += rows::bytes(&row)?;
         // The few rows after a full page are read too, because the connection is used again.
-        let is_selected = |task: &TaskView<'_>| condition.exact || query.selection.matches(task);
-        full = full || rows::with_view(&row, queue, |task| is_selected(task) && !page.push(task))?;
+        if !full && (condition.exact || query.selection.matches(&RowFields::new(&row))) {
+            full = !page.push(&RowFields::new(&row).view(queue)?);
+        }
         last = Some(row);
     }
     Ok(match last {
         _ if full => Filled::Page,
-        Some(last) if seen == wanted || bytes >= max_bytes => {
-            Filled::Until(rows::with_view(&last, queue, |task| TaskPosition::of(task, query.order))?)
-        }
+        Some(last) if seen == wanted || bytes >= max_bytes => Filled::Until(position(&last, query)?),
         _ => Filled::Everything,
     })
+}
+
+fn position(row: &Row, query: &TaskQuery) -> Read<TaskPosition> {
+    let value = query.order.field.value_of(&RowFields::new(row)).into_owned();
+    Ok(TaskPosition { value, id: rows::id(row)? })
 }
 
 fn as_int(number: usize) -> i64 {
@@ -216,14 +222,14 @@ fn as_int(number: usize) -> i64 {
 /// The keys of the tasks of a page and of one more. Visits every task once, or these few alone.
 async fn first_keys(
     snapshot: &Snapshot<'_>,
-    queue: Queue<'_>,
+    key: QueueKey,
     query: &TaskQuery,
     after: Option<TaskPosition>,
     few: Option<&[i64]>,
 ) -> Read<Vec<i64>> {
     let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-    each_selected(snapshot, queue, &query.selection, few, |row, task| {
-        first.offer(task, rows::key(row)?.0);
+    each_selected(snapshot, key, &query.selection, few, |row| {
+        first.offer(&RowFields::new(row), rows::id(row)?, rows::key(row)?.0);
         Ok(())
     })
     .await?;
@@ -233,21 +239,21 @@ async fn first_keys(
 /// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.
 async fn each_selected(
     snapshot: &Snapshot<'_>,
-    queue: Queue<'_>,
+    key: QueueKey,
     selection: &TaskSelection,
     few: Option<&[i64]>,
-    mut read: impl FnMut(&Row, &TaskView<'_>) -> Read<()>,
+    mut read: impl FnMut(&Row) -> Read<()>,
 ) -> Read<()> {
     let condition = condition_among(selection, few, &sql::SCAN_TASKS);
     let text = order::with_condition(&sql::SCAN_TASKS.text, &condition.text);
-    let reads = selection.reads();
+    let reads = selection.filter.as_ref().map(|filter| filter.reads()).unwrap_or_default();
     let fixed: Vec<Param<'_>> =
-        vec![(&queue.key.0, Type::INT8), (&reads.definition, Type::BOOL), (&reads.outcome, Type::BOOL)];
+        vec![(&key.0, Type::INT8), (&reads.definition, Type::BOOL), (&reads.outcome, Type::BOOL)];
     let mut found = stream(snapshot.session, &text, fixed, &condition).await?;
     while let Some(row) = snapshot.next(&mut found).await? {
-        let visit = |task: &TaskView<'_>| if selection.matches(task) { read(&row, task) } else { Ok(()) };
-        // One that is damaged is not selected.
-        rows::with_view(&row, queue.name, visit).unwrap_or(Ok(()))?;
+        if selection.matches(&RowFields::new(&row)) {
+            read(&row)?;
+        }
     }
     Ok(())
 }
@@ -310,7 +316,7 @@ pub(crate) async fn count_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, sele
             count = rows::get(&row, "tasks")?;
         }
     } else {
-        each_selected(snapshot, Queue { key, name: queue }, selection, few.as_deref(), |_, _| {
+        each_selected(snapshot, key, selection, few.as_deref(), |_| {
             count += 1;
             Ok(())
         })
@@ -351,8 +357,10 @@ pub(crate) async fn group_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, quer
             add_line(&mut groups, query, &rows::tally(&row)?);
         }
     } else {
-        each_selected(snapshot, Queue { key, name: queue }, &query.selection, few.as_deref(), |_, task| {
-            add_line(&mut groups, query, &rows::TallyRow { routes: task.routes, status: task.status, tasks: 1 });
+        each_selected(snapshot, key, &query.selection, few.as_deref(), |row| {
+            let fields = RowFields::new(row);
+            let line = rows::TallyRow { routes: fields.routes_text(), status: fields.status(), tasks: 1 };
+            add_line(&mut groups, query, &line);
             Ok(())
         })
         .await?;

@@ -24,7 +24,7 @@ use tokio_postgres::types::FromSql;
 
 pub(crate) use self::derived::*;
 use self::row_fields::ErrorText;
-pub(crate) use self::row_fields::{error_text, is_selected, with_view};
+pub(crate) use self::row_fields::{RowFields, error_text};
 use crate::clock::ClockRow;
 
 columns! {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use rusqlite::params;
-use taskqueue_core::filter::Reads;
+use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::sparse::Need;
 use taskqueue_core::update::Effect;
 use taskqueue_core::{Documents, QueueName, Task, TaskHead, Update};
@@ -23,6 +23,7 @@ use taskqueue_store::{ActOnTasks, BulkUpdate, StoreError, StoreResult, Updated};
 use crate::published_index::PublishedIndex;
 use crate::queries::{CONTINUE, NextRow, Read, Snapshot, first_row};
 use crate::readers::Lane;
+use crate::rows::RowFields;
 use crate::sparse_reads::{self, each_selected, queue_share};
 use crate::transaction::SqliteTransaction;
 use crate::{SqliteStore, rows, statements as sql};
@@ -104,7 +105,7 @@ fn visit_matching(
         if over {
             return Ok(NextRow::Break(()));
         }
-        if rows::selected(row, &bulk.queue, &bulk.selection).is_none() {
+        if !bulk.selection.matches(&RowFields::new(row)) {
             return Ok(CONTINUE);
         }
         Ok(each(rows::key(row)?, &rows::task(row, &bulk.queue)?))
@@ -147,7 +148,7 @@ fn find_first(
         // It was deleted and created again a moment ago.
         return Err(StoreError::Busy.into());
     }
-    each_selected(file, (&act.queue, &begun), selection, |row, _| {
+    each_selected(file, &begun, selection, |row, _| {
         collector.add(FoundTask { key: rows::key(row)?, version: 0 });
         Ok(())
     })?;
@@ -161,9 +162,10 @@ fn find_in(
     KeyRange { after, until }: KeyRange,
     mut collector: Collector,
 ) -> Read<Collector> {
-    let statement = sql::SCAN_TASKS_BETWEEN.choose(act.selection.reads() != Reads::default());
+    let reads = act.selection.filter.as_ref().map(TaskFilter::reads).unwrap_or_default();
+    let statement = sql::SCAN_TASKS_BETWEEN.choose(reads.definition || reads.outcome);
     file.each_row(statement, params![queue.0, after.0, until.0], |row| {
-        if rows::selected(row, &act.queue, &act.selection).is_some() {
+        if act.selection.matches(&RowFields::new(row)) {
             collector.add(FoundTask { key: rows::key(row)?, version: 0 });
         }
         Ok(if collector.is_full() { NextRow::Break(()) } else { CONTINUE })

@@ -2,10 +2,12 @@
 //! (`list_plain`); any other order visits every task of the queue, or of a few states (`sparse_reads.rs`), and keeps only the
 //! page. Filters are evaluated row by row by the evaluator of `core`, never in SQL, so that a filter has one meaning.
 
+use std::iter::once_with;
+
 use rusqlite::{Row, params};
 use taskqueue_core::cursor::OrderValue;
 use taskqueue_core::definition::routes_of;
-use taskqueue_core::filter::Reads;
+use taskqueue_core::filter::TaskFields;
 use taskqueue_core::grouping::{GroupPage, Groups, TaskGroupQuery};
 use taskqueue_core::selection::{FirstRows, TaskPosition};
 use taskqueue_core::sparse::Need;
@@ -18,6 +20,7 @@ use taskqueue_store::{QueueKey, TaskKey};
 
 use crate::published_index::PublishedIndex;
 use crate::queries::{CONTINUE, NextRow, Read, Snapshot, first_row, no_queue};
+use crate::rows::RowFields;
 use crate::sparse_reads::{self, BegunRead, TaskAccess, each_selected, each_selected_tally};
 use crate::{rows, statements as sql};
 
@@ -145,8 +148,9 @@ impl<'a> PageRead<'a> {
             let mut taken = 0;
             let values = params![self.key.0, status.as_str(), created_at, id];
             self.file.each_row(sql::LIST_UNSUCCESSFUL.choose(order.descending), values, |row| {
-                if let Some(task) = rows::selected(row, self.queue, &self.query.selection) {
-                    first.offer(&task, rows::key(row)?);
+                let fields = RowFields::new(row);
+                if self.query.selection.matches(&fields) {
+                    first.offer(&fields, rows::id(row)?, rows::key(row)?);
                     taken += 1;
                 }
                 Ok(if taken == wanted { NextRow::Break(()) } else { CONTINUE })
@@ -159,10 +163,10 @@ impl<'a> PageRead<'a> {
     fn list_by_index(&self) -> Read<()> {
         let (mut page, mut more) = (self.empty_page(), false);
         self.walk(|row| {
-            if rows::selected(row, self.queue, &self.query.selection).is_none() {
+            if !self.query.selection.matches(&RowFields::new(row)) {
                 return Ok(CONTINUE);
             }
-            more = !page.push(&rows::view(row, self.queue, Reads::ALL)?);
+            more = !page.push(&rows::view(row, self.queue)?);
             Ok(if more { NextRow::Break(()) } else { CONTINUE })
         })?;
         page.finish(more);
@@ -171,8 +175,8 @@ impl<'a> PageRead<'a> {
 
     fn list_by_visiting(&self, begun: &BegunRead) -> Read<()> {
         let mut first = FirstRows::new(self.query.order, self.after.clone(), self.wanted());
-        each_selected(self.file, (self.queue, begun), &self.query.selection, |row, task| {
-            first.offer(task, rows::key(row)?);
+        each_selected(self.file, begun, &self.query.selection, |row, fields| {
+            first.offer(fields, rows::id(row)?, rows::key(row)?);
             Ok(())
         })?;
         self.write_page(first.into_sorted())
@@ -182,7 +186,7 @@ impl<'a> PageRead<'a> {
     fn list_some(&self) -> Read<Option<()>> {
         let (mut page, mut more, mut passed_over) = (self.empty_page(), false, 0);
         self.walk(|row| {
-            let view = rows::view(row, self.queue, Reads::ALL)?;
+            let view = rows::view(row, self.queue)?;
             if view.archived && !self.query.selection.include_archived {
                 passed_over += 1;
                 return Ok(if passed_over > MOST_PASSED_OVER { NextRow::Break(()) } else { CONTINUE });
@@ -197,7 +201,7 @@ impl<'a> PageRead<'a> {
     fn list_narrow(&self) -> Read<()> {
         let (wanted, mut keys, descending) = (self.wanted(), Vec::new(), self.query.order.descending);
         let take = |row: &Row<'_>| {
-            if !rows::view(row, self.queue, Reads::default())?.archived {
+            if !RowFields::new(row).archived() {
                 keys.push(rows::key(row)?);
             }
             Ok(if keys.len() == wanted { NextRow::Break(()) } else { CONTINUE })
@@ -219,7 +223,7 @@ impl<'a> PageRead<'a> {
         let mut statement = self.file.connection.prepare_cached(&sql::LOAD_TASK)?;
         for task in keys {
             self.file.yield_if_due()?;
-            more = !statement.query_row([task.0], |row| Ok(page.push(&rows::view(row, self.queue, Reads::ALL)?)))?;
+            more = !statement.query_row([task.0], |row| Ok(page.push(&rows::view(row, self.queue)?)))?;
             if more {
                 break;
             }
@@ -283,8 +287,10 @@ fn group_tasks(
     }
     let begun = sparse_reads::begin(file, index, queue, &query.selection, Need::All)?;
     let mut groups = Groups::new(query.limit, group_position(query, begun.key)?);
-    each_selected(file, (queue, &begun), &query.selection, |_, task| {
-        groups.add_tasks(&query.dimensions, routes_of(task.routes), task.status, 1);
+    each_selected(file, &begun, &query.selection, |_, fields| {
+        // Not unpacked unless they are asked for.
+        let routes = once_with(|| routes_of(fields.routes_text())).flatten();
+        groups.add_tasks(&query.dimensions, routes, fields.status(), 1);
         Ok(())
     })?;
     Ok(groups.into_page(begun.key.0))

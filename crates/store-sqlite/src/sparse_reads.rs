@@ -3,14 +3,17 @@
 //! and running ones are known to the writer (`published_index.rs`). Succeeded tasks have neither; most tasks succeed.
 
 use rusqlite::{OptionalExtension, Row, params};
-use taskqueue_core::filter::Reads;
+use taskqueue_core::filter::TaskFields;
+use taskqueue_core::ids::QueueName;
+use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::sparse::{KEYS_MAX, Need, StatusCounts, is_sparse};
-use taskqueue_core::{QueueName, Status, Statuses, TaskSelection, TaskView};
-use taskqueue_store::{QueueKey, TaskKey};
+use taskqueue_core::status::{Status, Statuses};
+use taskqueue_store::transaction::{QueueKey, TaskKey};
 
 use crate::published_index::PublishedIndex;
 use crate::queries::{CONTINUE, NextRow, Read, Snapshot};
-use crate::{rows, statements as sql};
+use crate::rows::{self, RowFields};
+use crate::statements as sql;
 
 /// The counts of a queue.
 pub(crate) fn each_tally(file: &Snapshot<'_>, queue: QueueKey, mut read: impl FnMut(rows::TallyRow<'_>)) -> Read<()> {
@@ -162,20 +165,19 @@ fn all_living(
 /// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.
 pub(crate) fn each_selected(
     file: &Snapshot<'_>,
-    (queue, BegunRead { key, access, statuses }): (&QueueName, &BegunRead),
+    BegunRead { key, access, statuses }: &BegunRead,
     selection: &TaskSelection,
-    mut read: impl FnMut(&Row<'_>, &TaskView<'_>) -> rusqlite::Result<()>,
+    mut read: impl FnMut(&Row<'_>, &RowFields<'_, '_>) -> rusqlite::Result<()>,
 ) -> Read<()> {
-    let reads = selection.reads();
-    let heavy = reads != Reads::default();
+    let reads = selection.filter.as_ref().map(|filter| filter.reads());
+    let heavy = reads.is_some_and(|reads| reads.definition || reads.outcome);
     let mut visit = |row: &Row<'_>| {
-        // One that is damaged is not selected.
-        let Ok(task) = rows::view(row, queue, reads) else { return Ok(false) };
-        if selection.matches(&task) {
-            read(row, &task)?;
+        let fields = RowFields::new(row);
+        if selection.matches(&fields) {
+            read(row, &fields)?;
         }
         // Whether it is among those that were counted.
-        Ok(statuses.contains(task.status) && (selection.include_archived || !task.archived))
+        Ok(statuses.contains(fields.status()) && (selection.include_archived || !fields.archived()))
     };
     match access {
         TaskAccess::Visit { matching, .. } => {

@@ -74,6 +74,23 @@ macro_rules! columns {
     (@positions $next:expr;) => {};
 }
 
+/// Implements [`TaskFields`](taskqueue_core::filter::TaskFields) for a row of a task, by how it is asked for each field. What the
+/// row does not say reads as empty.
+#[macro_export]
+macro_rules! task_fields {
+    ($row:ty; routes from $routes:ident; $($field:ident: $type:ty = $ask:expr;)+) => {
+        impl taskqueue_core::filter::TaskFields for $row {
+            fn routes(&self) -> impl Iterator<Item = &str> {
+                taskqueue_core::definition::routes_of(self.$routes())
+            }
+            $(fn $field(&self) -> $type {
+                let ask: fn(&Self) -> $type = $ask;
+                ask(self)
+            })+
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! When a test holds for a value (docs/reference/filter-language.md §7 and §8).
+//! When a test holds for a value (docs/reference/filter-language.md §7 and §8), and what a record must tell.
 //! Every predicate is true or false, never unknown; backends that answer in SQL must agree with this file.
 
 use std::borrow::Borrow;
@@ -11,19 +11,88 @@ use super::ast::{
 };
 use crate::json::{self, Found};
 use crate::observation::Observation;
-use crate::task_view::TaskView;
+use crate::status::Status;
+use crate::time::Timestamp;
 
-impl TaskView<'_> {
-    /// Returns a document as canonical JSON object text, if the task has it.
-    pub(super) fn document(&self, document: Document) -> Option<&str> {
+/// The fields of a task that filters ask for. Heavy columns are asked for only when a predicate needs them.
+pub trait TaskFields {
+    /// `id`
+    fn id(&self) -> &str;
+    /// `status`
+    fn status(&self) -> Status;
+    /// `name`
+    fn name(&self) -> Option<&str>;
+    /// `last_route`
+    fn last_route(&self) -> Option<&str>;
+    /// `priority`
+    fn priority(&self) -> i64;
+    /// `attempt`
+    fn attempt(&self) -> i64;
+    /// `max_attempts`
+    fn max_attempts(&self) -> i64;
+    /// `created_at`
+    fn created_at(&self) -> Timestamp;
+    /// `updated_at`
+    fn updated_at(&self) -> Timestamp;
+    /// `started_at`
+    fn started_at(&self) -> Option<Timestamp>;
+    /// `finished_at`
+    fn finished_at(&self) -> Option<Timestamp>;
+    /// `routes`
+    fn routes(&self) -> impl Iterator<Item = &str>;
+    /// `args` as canonical JSON object text.
+    fn args(&self) -> &str;
+    /// `metadata` as canonical JSON object text.
+    fn metadata(&self) -> &str;
+    /// `result` as canonical JSON object text.
+    fn result(&self) -> &str;
+    /// `last_error`
+    fn last_error(&self) -> Option<LastErrorFields<'_>>;
+    /// `last_run`
+    fn last_run(&self) -> Option<LastRunFields<'_>>;
+    /// `progress` as canonical JSON object text, if a run said any.
+    fn progress(&self) -> Option<&str>;
+    /// `archived`
+    fn archived(&self) -> bool;
+
+    /// A document as canonical JSON object text, if the task has it.
+    fn document(&self, document: Document) -> Option<&str> {
         match document {
-            Document::Args => Some(self.args),
-            Document::Metadata => Some(self.metadata),
-            Document::Result => Some(self.result),
-            Document::Worker => self.last_run.map(|run| run.worker),
-            Document::Progress => self.progress,
+            Document::Args => Some(self.args()),
+            Document::Metadata => Some(self.metadata()),
+            Document::Result => Some(self.result()),
+            Document::Worker => self.last_run().map(|run| run.worker),
+            Document::Progress => self.progress(),
         }
     }
+}
+
+/// The last error of a task.
+#[derive(Clone, Copy, Debug)]
+pub struct LastErrorFields<'a> {
+    /// `last_error.type`
+    pub kind: &'a str,
+    /// `last_error.message`
+    pub message: &'a str,
+    /// `last_error.traceback`
+    pub traceback: Option<&'a str>,
+    /// `last_error.occurred_at`
+    pub occurred_at: Timestamp,
+    /// `last_error.attempt`
+    pub attempt: i64,
+    /// `last_error.run_id`; null for an error without a run.
+    pub run_id: Option<&'a str>,
+}
+
+/// The last run of a task, if its claimant said who it is.
+#[derive(Clone, Copy, Debug)]
+pub struct LastRunFields<'a> {
+    /// `last_run.attempt`
+    pub attempt: i64,
+    /// `last_run.worker` as canonical JSON object text.
+    pub worker: &'a str,
+    /// `last_run.run_id`; null while the run is active.
+    pub run_id: Option<&'a str>,
 }
 
 impl<P> Expression<P> {
@@ -200,8 +269,6 @@ mod tests {
     use crate::samples::{idle_worker, new_task};
     use crate::task::Task;
     use crate::task_view::TaskView;
-    use crate::task_view::{LastErrorFields, LastRunFields};
-    use crate::{Status, Timestamp};
 
     fn time(text: &str) -> Timestamp {
         Timestamp::parse(text).unwrap()

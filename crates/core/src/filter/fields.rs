@@ -6,14 +6,12 @@ use std::convert::Infallible;
 use super::ast::{
     Document, DocumentPredicate, Flag, Literal, Membership, NullableTest, Number, ObservationDocument, Test,
 };
-use super::eval::{flag, nullable, number, value, value_if_any, word};
+use super::eval::{LastErrorFields, LastRunFields, TaskFields, flag, nullable, number, value, value_if_any, word};
 use super::suggest;
 use super::{At, Fault};
-use crate::definition::routes_of;
 use crate::ids::TaskId;
 use crate::observation::Observation;
 use crate::status::{Status, WorkerStatus};
-use crate::task_view::{LastErrorFields, LastRunFields, TaskView};
 use crate::time::Timestamp;
 
 /// The predicates over one kind of record. The grammar is the same for all of them.
@@ -104,21 +102,21 @@ macro_rules! predicates {
 
 predicates! {
     /// A question of a filter about a task.
-    TaskPredicate of (TASK_FIELDS), pub fn holds(&self, task: &TaskView<'_>);
+    TaskPredicate of (TASK_FIELDS), pub fn holds(&self, task: &impl TaskFields);
     fields {
-        Id(Test<String>), ["id"] => value(task.id.as_str());
+        Id(Test<String>), ["id"] => value(task.id());
         /// Its order is that of the words as text.
-        Status(Test<Status>), ["status"] => word(task.status, Status::as_str);
-        Name(NullableTest<String>), ["name"] => nullable(task.name);
-        LastRoute(NullableTest<String>), ["last_route"] => nullable(task.last_route);
-        Priority(Test<Number>), ["priority"] => number(task.priority);
-        Attempt(Test<Number>), ["attempt"] => number(task.attempt);
-        MaxAttempts(Test<Number>), ["max_attempts"] => number(task.max_attempts);
-        CreatedAt(Test<Timestamp>), ["created_at"] => value(&task.created_at);
-        UpdatedAt(Test<Timestamp>), ["updated_at"] => value(&task.updated_at);
-        StartedAt(NullableTest<Timestamp>), ["started_at"] => nullable(task.started_at.as_ref());
-        FinishedAt(NullableTest<Timestamp>), ["finished_at"] => nullable(task.finished_at.as_ref());
-        Archived(Flag), ["archived"] => flag(task.archived);
+        Status(Test<Status>), ["status"] => word(task.status(), Status::as_str);
+        Name(NullableTest<String>), ["name"] => nullable(task.name());
+        LastRoute(NullableTest<String>), ["last_route"] => nullable(task.last_route());
+        Priority(Test<Number>), ["priority"] => number(task.priority());
+        Attempt(Test<Number>), ["attempt"] => number(task.attempt());
+        MaxAttempts(Test<Number>), ["max_attempts"] => number(task.max_attempts());
+        CreatedAt(Test<Timestamp>), ["created_at"] => value(&task.created_at());
+        UpdatedAt(Test<Timestamp>), ["updated_at"] => value(&task.updated_at());
+        StartedAt(NullableTest<Timestamp>), ["started_at"] => nullable(task.started_at().as_ref());
+        FinishedAt(NullableTest<Timestamp>), ["finished_at"] => nullable(task.finished_at().as_ref());
+        Archived(Flag), ["archived"] => flag(task.archived());
     }
     others {
         Routes(Membership<String>),
@@ -141,10 +139,10 @@ predicates! {
     hold {
         Self::Routes(membership) => {
             let (route, wanted) = membership.parts();
-            routes_of(task.routes).any(|own| own == route) == wanted
+            task.routes().any(|own| own == route) == wanted
         }
-        Self::LastError(predicate) => predicate.holds(task.last_error),
-        Self::LastRun(predicate) => predicate.holds(task.last_run),
+        Self::LastError(predicate) => predicate.holds(task.last_error()),
+        Self::LastRun(predicate) => predicate.holds(task.last_run()),
         Self::Document(document, keys, predicate) => predicate.holds_in(task.document(*document), keys),
     }
 }

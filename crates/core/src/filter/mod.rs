@@ -38,6 +38,7 @@ pub use ast::{
     Document, DocumentPredicate, Expression, Flag, Literal, Membership, NullableTest, Number, ObservationDocument,
     Order, Test,
 };
+pub use eval::{LastErrorFields, LastRunFields, TaskFields};
 pub use fields::{LastErrorPredicate, LastRunPredicate, ObservationPredicate, TaskPredicate};
 
 use fields::FieldSet;
@@ -46,8 +47,6 @@ use plan::{Plan, Planned};
 use crate::limits::FILTER_BYTES;
 use crate::observation::Observation;
 use crate::status::{Status, Statuses};
-use crate::task_view::TaskView;
-pub use crate::task_view::{LastErrorFields, LastRunFields};
 
 /// A parsed filter with its exact text, to which cursors are bound, and how it is evaluated.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +94,7 @@ impl TaskFilter {
     }
 
     /// Returns whether the filter selects this task.
-    pub fn matches(&self, task: &TaskView<'_>) -> bool {
+    pub fn matches(&self, task: &impl TaskFields) -> bool {
         self.plan.matches(task)
     }
 
@@ -170,10 +169,6 @@ pub struct Reads {
     pub definition: bool,
     /// `result`, `last_error`, `last_run` or `progress`.
     pub outcome: bool,
-}
-
-impl Reads {
-    pub const ALL: Self = Self { definition: true, outcome: true };
 }
 
 /// Why a text is no filter.

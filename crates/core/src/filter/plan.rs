@@ -5,12 +5,11 @@
 use std::cmp::Ordering;
 
 use super::ast::{Document, DocumentPredicate, Expression, Literal, Membership, ObservationDocument};
+use super::eval::{LastErrorFields, TaskFields};
 use super::fields::{LastErrorPredicate, ObservationPredicate, TaskPredicate};
-use crate::definition::routes_of;
 use crate::json::{Found, JsonStr, Pass, Paths, elements};
 use crate::limits::JSON_DEPTH;
 use crate::observation::Observation;
-use crate::task_view::{LastErrorFields, TaskView};
 
 /// The largest number of documents that a record can have.
 pub(super) const DOCUMENTS_MAX: usize = Document::ALL.len();
@@ -57,18 +56,18 @@ impl Planned for TaskPredicate {
     }
 }
 
-impl Record<TaskPredicate> for TaskView<'_> {
+impl<T: TaskFields> Record<TaskPredicate> for T {
     fn holds(&self, predicate: &TaskPredicate) -> bool {
         predicate.holds(self)
     }
     fn document(&self, number: usize) -> Option<&str> {
-        self.document(Document::ALL[number])
+        TaskFields::document(self, Document::ALL[number])
     }
     fn routes(&self) -> impl Iterator<Item = &str> {
-        routes_of(self.routes)
+        TaskFields::routes(self)
     }
     fn last_error(&self) -> Option<LastErrorFields<'_>> {
-        self.last_error
+        TaskFields::last_error(self)
     }
 }
 

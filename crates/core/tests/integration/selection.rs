@@ -221,7 +221,7 @@ proptest! {
         for (n, priority) in priorities.iter().enumerate() {
             let mut task = task();
             (task.definition.priority, task.id) = (*priority, task_id(n));
-            rows.offer(&task.view(), (*priority, n));
+            rows.offer(&task.view(), task.id, (*priority, n));
         }
         let key = |priority: i64, n: usize| if descending { (-priority, usize::MAX - n) } else { (priority, n) };
         let behind = |(priority, n): &(i64, usize)| after.as_ref().is_none_or(|after| {

@@ -167,7 +167,7 @@ impl Store for ModelStore {
                 let mut page = TaskPage::new(&query, key, rows());
                 let after = query.after.map(|position| task_position(position, key)).transpose()?;
                 let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-                selected(query.selection).for_each(|(_, task)| first.offer(&task.view(), task));
+                selected(query.selection).for_each(|(_, task)| first.offer(&task.view(), task.id, task));
                 let more = !first.into_sorted().into_iter().all(|task| page.push(&task.view()));
                 page.finish(more);
             }
