@@ -62,6 +62,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
         store.write(create).await.map_err(refused)?;
     }
     if let Some(most) = notify.watchdog {
+        // Every half of what the manager allows between two signs of life.
         let is_elsewhere = matches!(args.database, Database::Postgres(_));
         tokio::spawn(feed_watchdog(notify.clone(), Arc::clone(&store), is_elsewhere, most / 2));
     }

@@ -1,6 +1,6 @@
 //! The keys of live views, the thread that reads them, and the settings that they change in every view: interval, pause, help. And when the
 //! next refresh starts, whether the server answers, and how old the data on the screen is. At most one refresh runs at a time, and a slow or
-//! unreachable server gets fewer of them. Pure: time is an argument.
+//! unreachable server gets fewer of them; to the schedule, time is an argument.
 
 use std::time::{Duration, Instant};
 use std::{io, thread};

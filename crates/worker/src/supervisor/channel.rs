@@ -154,8 +154,9 @@ pub(crate) struct StartRequest {
     /// Variables that are removed from the environment first.
     pub(crate) remove: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
+    /// The time that it has to end after SIGTERM.
     pub(crate) grace: Duration,
-    /// The size of the command's terminal; `None` means pipes.
+    /// The size of the command's terminal; `None` means pipes. Set when it is started: it follows from the output.
     pub(crate) window: Option<WindowSize>,
 }
 

@@ -1,5 +1,5 @@
-//! `taskqueue top`: the selected queue, pane and task, the latest snapshot and the history. Pure. The requests and their result are in
-//! `fetch.rs`, the drawing in `draw/`.
+//! `taskqueue top`: the selected queue, pane and task, the latest snapshot and the history, all of it pure, and
+//! the loop that shows it. The requests and their result are in `fetch.rs`, the drawing in `draw/`.
 
 mod draw;
 mod fetch;
