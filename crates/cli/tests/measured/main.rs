@@ -1,6 +1,6 @@
 //! What costly requests may do to a server and to its other clients: the tests whose outcome depends on what else the machine does.
-//! So they are a program apart from `integration`. What measures times waits until it is [`alone`]; what fills only the memory of its own
-//! server runs [`beside_others`] of its kind.
+//! So they are a program apart from `integration`. What measures times waits until it is [`alone`]; what fills the memory of its own
+//! server, and what compares times with those of an idle server, runs [`beside_others`] of its kind.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::duplicate_mod, reason = "what runs on both databases is a module of each")]
 

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use taskqueue_bench::shapes::{Engine, check};
 
-use crate::alone;
+use crate::beside_others;
 
 fn holds_for_all_shapes(engine: Engine) {
-    let _alone = alone();
+    let _beside = beside_others();
     let folder = tempfile::tempdir().unwrap();
     let wrong = check(engine, Path::new(env!("CARGO_BIN_EXE_taskqueue")), folder.path());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

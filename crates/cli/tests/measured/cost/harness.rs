@@ -16,8 +16,8 @@ use super::probes::{self, Measured, Probe};
 use super::support::{Request, Server, StopAtTheEnd};
 use crate::alone;
 
-/// How many requests attack at once.
-const AT_ONCE: [usize; 3] = [1, 8, 64];
+/// How many requests attack at once. One alone and 32 are those of `shapes`.
+const AT_ONCE: usize = 64;
 /// How often an attacker checks whether it has to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How much CPU time the server may use from the moment on at which the attackers have disconnected, in ticks of 10 ms: CPU time
@@ -51,12 +51,10 @@ pub(super) fn endures(attack: &dyn Attack) {
     let (server, other) = (Server::alone(), Server::alone());
     attack.prepare(&server);
     let (mut probe, mut control) = (Probe::new(&server), Probe::new(&other));
-    for at_once in AT_ONCE {
-        let (measured, expected) = measure(attack, at_once, &mut probe, &mut control);
-        eprintln!("{at_once} at once: {measured} (cheap requests: {expected})");
-        assert_idle(server.process_id(), at_once);
-        assert_eq!(probes::check_served(&measured, &expected), Ok(()), "with {at_once} at once");
-    }
+    let (measured, expected) = measure(attack, &mut probe, &mut control);
+    eprintln!("{measured} (cheap requests: {expected})");
+    assert_idle(server.process_id());
+    assert_eq!(probes::check_served(&measured, &expected), Ok(()));
     probe.assert_refusals_did_nothing();
 }
 
@@ -73,16 +71,11 @@ impl Attack for Cheap {
 
 /// What the two clients measure while so many others attack the server of the first one, and as many ask that of the second one for
 /// next to nothing.
-fn measure(
-    attack: &dyn Attack,
-    at_once: usize,
-    probe: &mut Probe<'_>,
-    control: &mut Probe<'_>,
-) -> (Measured, Measured) {
+fn measure(attack: &dyn Attack, probe: &mut Probe<'_>, control: &mut Probe<'_>) -> (Measured, Measured) {
     let (done, server, other) = (&AtomicBool::new(false), probe.server(), control.server());
     thread::scope(|scope| {
         let end = StopAtTheEnd(done);
-        for first in 0..at_once {
+        for first in 0..AT_ONCE {
             scope.spawn(move || attacker(server, attack, first..usize::MAX, done));
             scope.spawn(move || attacker(other, &Cheap, first..usize::MAX, done));
         }
@@ -128,7 +121,7 @@ fn cpu_ticks(process: u32) -> u64 {
 }
 
 /// The CPU time of the server stops growing soon.
-fn assert_idle(process: u32, at_once: usize) {
+fn assert_idle(process: u32) {
     let begin = cpu_ticks(process);
     let (mut checked, mut ticks) = (Instant::now(), begin);
     eventually("the server is idle", || {
@@ -139,5 +132,5 @@ fn assert_idle(process: u32, at_once: usize) {
         (checked, ticks) = (Instant::now(), ticks + grown);
         grown <= IDLE_TICKS
     });
-    assert!(ticks - begin < LEFT_TICKS, "{} ticks after {at_once} clients left", ticks - begin);
+    assert!(ticks - begin < LEFT_TICKS, "{} ticks after the clients left", ticks - begin);
 }
