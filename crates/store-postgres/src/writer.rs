@@ -121,12 +121,17 @@ impl Writer {
             settles: false,
             connect_failed_at: None,
             postponed: Postponed::default(),
-            purging: true,
+            purging: false,
             merged_at: Instant::now(),
             health: Arc::default(),
             committing: Cell::new(false),
             expected: Cell::default(),
         })
+    }
+
+    /// The same, that begins with what an earlier server left of deleted queues.
+    pub(crate) fn purging(self) -> Self {
+        Self { purging: true, ..self }
     }
 
     pub(crate) fn health(&self) -> Arc<WriterHealth> {
