@@ -2,7 +2,7 @@
 //! the directory when the other end is closed.
 
 use std::env;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,6 +13,9 @@ use crate::account;
 /// signals to the process group (Ctrl-C).
 const REMOVE: &str = r#"trap '' HUP INT QUIT TERM; read -r _; n=0
 until rm -rf "$1" || [ $n = 300 ]; do n=$((n + 1)); sleep 0.1; done"#;
+
+/// What the programs in it print.
+const LOG: &str = "log";
 
 /// Owned by the account of the servers; removed when dropped.
 pub(crate) struct Directory {
@@ -62,9 +65,18 @@ impl Directory {
         &self.path
     }
 
-    /// The last lines of a file; empty if it does not exist.
-    pub(crate) fn last_lines(&self, file: &str) -> String {
-        let text = fs::read(self.path.join(file)).unwrap_or_default();
+    /// A command that runs here, because the account may not see the current directory, and writes to the log.
+    pub(crate) fn command(&self, program: PathBuf, death_signal: &str) -> Command {
+        let log = OpenOptions::new().create(true).append(true).open(self.path.join(LOG));
+        let log = log.expect("a log file in our directory");
+        let mut command = account::command(program, death_signal);
+        command.current_dir(&self.path).stdout(log.try_clone().expect("a second handle")).stderr(log);
+        command
+    }
+
+    /// The last lines of the log; empty if it does not exist.
+    pub(crate) fn last_lines(&self) -> String {
+        let text = fs::read(self.path.join(LOG)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")

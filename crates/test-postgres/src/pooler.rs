@@ -7,7 +7,6 @@ use std::str::FromStr;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
-use crate::account;
 use crate::address::{Address, MAINTENANCE};
 use crate::cluster::Cluster;
 use crate::control;
@@ -16,9 +15,6 @@ use crate::directory::Directory;
 use crate::port::free_port;
 use crate::process::Process;
 use crate::programs::tool;
-use crate::wait::{TIMEOUT, within};
-
-const LOG: &str = "log";
 
 /// How many ports are tried: another process may take one first.
 const PORT_TRIES: usize = 5;
@@ -32,16 +28,6 @@ pub enum PoolMode {
     Transaction,
     /// Until its statement ends.
     Statement,
-}
-
-impl PoolMode {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::Transaction => "transaction",
-            Self::Statement => "statement",
-        }
-    }
 }
 
 /// A PgBouncer in front of a cluster, stopped when dropped.
@@ -71,22 +57,14 @@ impl Pooler {
         let settings_file = directory.path().join("pgbouncer.ini");
         let port = free_port();
         fs::write(&settings_file, settings(cluster, mode, port)).expect("a file in our directory");
-        let mut command = account::command(tool("pgbouncer"), "KILL");
-        let log = fs::File::create(directory.path().join(LOG)).expect("a log file in our directory");
-        command.arg("--quiet").arg(settings_file).current_dir(directory.path());
-        command.stdout(log.try_clone().expect("a second handle")).stderr(log);
-        let mut process = Process::start(command);
+        let mut command = directory.command(tool("pgbouncer"), "KILL");
+        command.arg("--quiet").arg(settings_file);
         let address = cluster.address.through(format!("127.0.0.1:{port}"));
-        let mut answers = false;
-        within(TIMEOUT, || {
-            answers = control::run(&address.url(database.name()), "SELECT").is_ok();
-            answers || process.has_ended()
-        });
-        // Another process on this port may answer too, but then ours has ended.
-        if answers && !process.has_ended() {
-            return Ok(Self { process, address, _directory: directory });
+        let url = address.url(database.name());
+        match Process::answering(command, || control::run(&url, "SELECT").is_ok()) {
+            Some(process) => Ok(Self { process, address, _directory: directory }),
+            None => Err(directory.last_lines()),
         }
-        Err(directory.last_lines(LOG))
     }
 
     /// The URL of a database of the cluster through the pooler.
@@ -111,7 +89,7 @@ fn settings(cluster: &Cluster, mode: PoolMode, port: u16) -> String {
     let password = server.get_password().map(|password| String::from_utf8_lossy(password).replace('\'', "''"));
     let password = password.map(|password| format!(" password='{password}'")).unwrap_or_default();
     let server_port = server.get_ports().first().copied().unwrap_or(5432);
-    let mode = mode.name();
+    let mode = format!("{mode:?}").to_lowercase();
     format!(
         "[databases]
 * = host={host} port={server_port} user={user}{password}

@@ -40,6 +40,17 @@ impl Process {
         Self(spawn(command).unwrap_or_else(|error| panic!("cannot start {text}: {error}")))
     }
 
+    /// A process that answers; nothing if it ends instead, or does not answer within a minute.
+    pub(crate) fn answering(command: Command, mut answers: impl FnMut() -> bool) -> Option<Self> {
+        let (mut process, mut has_answered) = (Self::start(command), false);
+        within(TIMEOUT, || {
+            has_answered = answers();
+            has_answered || process.has_ended()
+        });
+        // Another process on its port may answer too, but then this one has ended.
+        (has_answered && !process.has_ended()).then_some(process)
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }

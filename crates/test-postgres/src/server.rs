@@ -1,6 +1,6 @@
 //! One server process on one data directory: created, started, stopped and crashed.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,14 +8,12 @@ use std::process::Command;
 use parking_lot::Mutex;
 use rustix::process::Signal;
 
-use crate::account;
 use crate::address::{Address, MAINTENANCE, SUPERUSER};
 use crate::control;
 use crate::directory::Directory;
 use crate::port::free_port;
 use crate::process::Process;
 use crate::programs::{program, tool};
-use crate::wait::{TIMEOUT, within};
 
 /// As in production, but small. Shared memory is in files of the directory, so that nothing remains after a crash.
 const SETTINGS: &str = "
@@ -38,8 +36,6 @@ host all all 127.0.0.1/32 scram-sha-256
 /// How many ports are tried: another process may take one first.
 const PORT_TRIES: usize = 5;
 
-const LOG: &str = "log";
-
 pub(crate) struct Server {
     // Dropped in this order: the process has ended when its directory is removed.
     process: Mutex<Option<Process>>,
@@ -52,16 +48,14 @@ impl Server {
     pub(crate) fn new(directory: Directory) -> Self {
         let mut server = Self { process: Mutex::new(None), port: 0, directory };
         server.initialise();
-        for _ in 1..PORT_TRIES {
+        for _ in 0..PORT_TRIES {
             server.port = free_port();
-            if let Ok(process) = server.launch() {
+            if let Some(process) = server.launch() {
                 server.process = Mutex::new(Some(process));
                 return server;
             }
         }
-        server.port = free_port();
-        server.start();
-        server
+        server.does_not_start()
     }
 
     fn data(&self) -> PathBuf {
@@ -72,13 +66,9 @@ impl Server {
         Address::local(self.directory.path(), self.port)
     }
 
-    /// A command that runs in the directory, because the account may not see the current one, and writes to its log.
     fn command(&self, name: &str) -> Command {
-        let log = OpenOptions::new().create(true).append(true).open(self.directory.path().join(LOG));
-        let log: File = log.expect("a log file in our directory");
         // With QUIT, a server ends at once and still removes its shared memory.
-        let mut command = account::command(program(name), "QUIT");
-        command.current_dir(self.directory.path()).stdout(log.try_clone().expect("a second handle")).stderr(log);
+        let mut command = self.directory.command(program(name), "QUIT");
         command.arg("-D").arg(self.data());
         command
     }
@@ -88,7 +78,7 @@ impl Server {
         // The C locale is the only one that every machine has.
         command.args(["--no-sync", "--no-instructions", "--encoding=UTF8", "--locale=C", "--auth=trust"]);
         command.arg(format!("--username={SUPERUSER}"));
-        assert!(Process::start(command).succeeded(), "initdb failed:\n{}", self.directory.last_lines(LOG));
+        assert!(Process::start(command).succeeded(), "initdb failed:\n{}", self.directory.last_lines());
         fs::write(self.data().join("pg_hba.conf"), ACCESS).expect("the file is there");
         self.append(SETTINGS);
         self.append(&format!("unix_socket_directories = '{}'", self.directory.path().display()));
@@ -100,27 +90,25 @@ impl Server {
         writeln!(file, "{setting}").expect("the settings can be written");
     }
 
-    /// Starts the process and waits until it answers; otherwise returns the end of its log.
-    fn launch(&self) -> Result<Process, String> {
+    /// Starts the process and waits until it answers; nothing if it does not.
+    fn launch(&self) -> Option<Process> {
         let mut command = self.command("postgres");
         command.arg("-p").arg(self.port.to_string());
-        let mut process = Process::start(command);
         // Over the socket in the directory: on the port another server might answer.
         let url = self.address().socket_url(MAINTENANCE);
-        let mut answers = false;
-        within(TIMEOUT, || {
-            answers = control::run(&url, "").is_ok();
-            answers || process.has_ended()
-        });
-        if answers { Ok(process) } else { Err(self.directory.last_lines(LOG)) }
+        Process::answering(command, || control::run(&url, "").is_ok())
+    }
+
+    #[track_caller]
+    fn does_not_start(&self) -> ! {
+        panic!("PostgreSQL does not start:\n{}", self.directory.last_lines())
     }
 
     #[track_caller]
     pub(crate) fn start(&self) {
         let mut running = self.process.lock();
         assert!(running.is_none(), "the server runs already");
-        let process = self.launch();
-        *running = Some(process.unwrap_or_else(|log| panic!("PostgreSQL does not start:\n{log}")));
+        *running = Some(self.launch().unwrap_or_else(|| self.does_not_start()));
     }
 
     #[track_caller]
