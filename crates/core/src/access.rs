@@ -6,7 +6,7 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::limits::NAME_CHARS;
+use crate::ids::{is_name, name};
 use crate::status::word_enum;
 
 /// The longest name of a token in bytes.
@@ -132,24 +132,16 @@ pub fn is_token_name(text: &str) -> bool {
     (1..=TOKEN_NAME_BYTES).contains(&text.len()) && text.bytes().all(is_allowed)
 }
 
-/// A pattern that fits at least one valid queue name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct QueuePattern(Box<str>);
+name! {
+    /// A pattern that fits at least one valid queue name: 1 to 128 characters of queue names and `*`, which begins as a name may.
+    QueuePattern, is_pattern
+}
+
+fn is_pattern(text: &str) -> bool {
+    is_name(&text.replace('*', "a"))
+}
 
 impl QueuePattern {
-    /// None unless it consists of 1 to 128 characters of queue names and `*`, and begins as a name may.
-    pub fn parse(text: &str) -> Option<Self> {
-        let bytes = text.as_bytes();
-        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-*".contains(byte);
-        let begins_well = bytes.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'*');
-        let is_valid = begins_well && bytes.len() <= NAME_CHARS && bytes.iter().all(is_part);
-        is_valid.then(|| Self(text.into()))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Returns whether it is for every queue.
     pub fn matches_all(&self) -> bool {
         self.0.bytes().all(|byte| byte == b'*')
@@ -176,12 +168,6 @@ impl QueuePattern {
             }
         }
         pattern[p..].iter().all(|byte| *byte == b'*')
-    }
-}
-
-impl fmt::Display for QueuePattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -278,6 +264,7 @@ mod tests {
 #[cfg(test)]
 mod queue_pattern_tests {
     use super::*;
+    use crate::limits::NAME_CHARS;
 
     #[test]
     fn a_star_stands_for_any_characters_and_everything_else_for_itself() {

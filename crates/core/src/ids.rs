@@ -2,7 +2,6 @@
 //! Where the bytes of a new identifier come from is not decided here: that needs randomness, or a definition.
 
 use std::fmt;
-use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,23 +9,24 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::limits::NAME_CHARS;
 
 /// Returns whether `text` is a valid queue name or route: 1 to 128 of `[A-Za-z0-9._-]`, the first one alphanumeric.
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() <= NAME_CHARS
         && bytes.first().is_some_and(u8::is_ascii_alphanumeric)
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }
 
+/// Declares a type of texts of which a rule holds.
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $rule:ident) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Arc<str>);
+        pub struct $name(std::sync::Arc<str>);
 
         impl $name {
             /// The name in `text`, or nothing when it breaks the rule.
             pub fn parse(text: &str) -> Option<Self> {
-                is_name(text).then(|| Self(text.into()))
+                $rule(text).then(|| Self(text.into()))
             }
 
             /// The name as text.
@@ -35,8 +35,8 @@ macro_rules! name {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(&self.0)
             }
         }
@@ -49,12 +49,14 @@ macro_rules! name {
     };
 }
 
+pub(crate) use name;
+
 name! {
-    QueueName
+    QueueName, is_name
 }
 name! {
     /// A route: what a worker claims for and a task lists.
-    Route
+    Route, is_name
 }
 
 /// Characters behind the two-character prefix of every identifier.

@@ -171,20 +171,38 @@ fn zipped(axes: &[Axis<'_>]) -> Result<usize, SweepError> {
     Err(SweepError::Lengths(axes.iter().map(|axis| (axis.key.to_owned(), axis.values.len())).collect()))
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Gapped {
     /// Each text with the axis whose value stands behind it, in the order of the text.
-    pieces: Vec<(String, usize)>,
-    end: String,
+    pieces: Vec<(Vec<u8>, usize)>,
+    end: Vec<u8>,
 }
 
 impl Gapped {
     /// The object with a gap at each of these paths, at which it has something.
     fn new(object: &Value<'_>, paths: &[&[&str]]) -> Self {
-        let mut writer = Writer { pieces: Vec::new(), out: Vec::new() };
-        writer.write(object, paths.iter().copied().enumerate().collect());
-        let (end, pieces) = (text(writer.out), writer.pieces);
-        Self { pieces, end }
+        let mut gapped = Self::default();
+        gapped.write(object, paths.iter().copied().enumerate().collect());
+        gapped
+    }
+
+    /// Writes a value in which these axes have their gaps, each with the rest of its path.
+    fn write(&mut self, value: &Value<'_>, axes: Vec<(usize, &[&str])>) {
+        match (value, &axes[..]) {
+            (_, [(axis, [])]) => self.pieces.push((std::mem::take(&mut self.end), *axis)),
+            (Value::Object(members), [_, ..]) => {
+                for (number, (key, member)) in members.iter().enumerate() {
+                    self.end.push(if number == 0 { b'{' } else { b',' });
+                    write_string(&mut self.end, key);
+                    self.end.push(b':');
+                    // Of those whose path begins with this key.
+                    let inner = axes.iter().filter_map(|&(axis, path)| Some((axis, path.strip_prefix(&[&**key])?)));
+                    self.write(member, inner.collect());
+                }
+                self.end.push(b'}');
+            }
+            _ => write_value(&mut self.end, value),
+        }
     }
 
     /// With the value of each axis.
@@ -192,47 +210,13 @@ impl Gapped {
         let mut out =
             Vec::with_capacity(self.end.len() + self.pieces.iter().map(|(piece, _)| piece.len() + 16).sum::<usize>());
         for (piece, axis) in &self.pieces {
-            out.extend_from_slice(piece.as_bytes());
+            out.extend_from_slice(piece);
             write_value(&mut out, values[*axis]);
         }
-        out.extend_from_slice(self.end.as_bytes());
-        JsonObject::from_canonical(&text(out))
+        out.extend_from_slice(&self.end);
+        // Values are written as UTF-8.
+        JsonObject::from_canonical(&String::from_utf8(out).unwrap_or_default())
     }
-}
-
-/// Values are written as UTF-8.
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_default()
-}
-
-struct Writer {
-    pieces: Vec<(String, usize)>,
-    out: Vec<u8>,
-}
-
-impl Writer {
-    /// Writes a value in which these axes have their gaps, each with the rest of its path.
-    fn write(&mut self, value: &Value<'_>, axes: Vec<(usize, &[&str])>) {
-        match (value, &axes[..]) {
-            (_, [(axis, [])]) => self.pieces.push((text(std::mem::take(&mut self.out)), *axis)),
-            (Value::Object(members), [_, ..]) => {
-                for (number, (key, member)) in members.iter().enumerate() {
-                    self.out.push(if number == 0 { b'{' } else { b',' });
-                    write_string(&mut self.out, key);
-                    self.out.push(b':');
-                    let inner = |&(axis, path): &(usize, _)| split(path, key).map(|rest| (axis, rest));
-                    self.write(member, axes.iter().filter_map(inner).collect());
-                }
-                self.out.push(b'}');
-            }
-            _ => write_value(&mut self.out, value),
-        }
-    }
-}
-
-/// The rest of a path that begins with this key.
-fn split<'p, 's>(path: &'p [&'s str], key: &str) -> Option<&'p [&'s str]> {
-    path.split_first().filter(|(first, _)| **first == key).map(|(_, rest)| rest)
 }
 
 #[cfg(test)]

@@ -61,23 +61,15 @@ impl TraceParent {
     }
 
     /// Which trace it is, as 32 hexadecimal digits.
-    pub fn trace_id(&self) -> impl fmt::Display + Copy + use<> {
-        TraceId(self.trace_id)
+    pub fn trace_id(&self) -> impl fmt::Display + use<> {
+        let trace_id = self.trace_id;
+        fmt::from_fn(move |f| write!(f, "{trace_id:032x}"))
     }
 }
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{}-{:016x}-{:02x}", self.trace_id(), self.span_id, self.flags)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct TraceId(u128);
-
-impl fmt::Display for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
     }
 }
 

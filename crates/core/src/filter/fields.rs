@@ -131,10 +131,9 @@ predicates! {
         ["last_error", ..] => LastErrorPredicate::resolve(path, question).map(Self::LastError),
         ["last_run", "worker", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Worker),
         ["last_run", ..] => LastRunPredicate::resolve(path, question).map(Self::LastRun),
-        ["args", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Args),
-        ["metadata", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Metadata),
-        ["result", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Result),
-        ["progress", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Progress),
+        [name, ref keys @ ..] if let Some(known) = Document::parse(name) => {
+            document(path, keys, question, Self::Document, known)
+        }
     }
     hold {
         Self::Routes(membership) => {
@@ -212,8 +211,9 @@ predicates! {
         Document(ObservationDocument, Vec<String>, DocumentPredicate),
     }
     resolved |path, question| {
-        ["metadata", ref keys @ ..] => document(path, keys, question, Self::Document, ObservationDocument::Metadata),
-        ["telemetry", ref keys @ ..] => document(path, keys, question, Self::Document, ObservationDocument::Telemetry),
+        [name, ref keys @ ..] if let Some(known) = ObservationDocument::parse(name) => {
+            document(path, keys, question, Self::Document, known)
+        }
     }
     hold {
         Self::Document(document, keys, predicate) => predicate.holds_in(observation.document(*document), keys),

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::canonical::{LoneSurrogateKeys, Unusable, Value};
-use super::strings::{escaped_byte, hex_digit, plain_run};
+use super::strings::{escaped_byte, plain_run};
 
 /// Deepest nesting of a body. Well above what any field takes, so that a field can say it is too deep itself, and low
 /// enough that reading, walking and dropping a tree may recurse.
@@ -235,7 +235,7 @@ impl<'a> Reader<'a> {
     /// Reads `\uXXXX`, of which `\u` has been seen.
     fn code_unit(&mut self) -> Result<u32, ParseError> {
         let digits = self.bytes.get(self.at + 2..self.at + 6).unwrap_or_default();
-        let unit = digits.iter().try_fold(0, |sum, byte| hex_digit(*byte).map(|digit| sum << 4 | u32::from(digit)));
+        let unit = digits.iter().try_fold(0, |sum, byte| Some(sum << 4 | char::from(*byte).to_digit(16)?));
         match unit {
             Some(unit) if !digits.is_empty() => {
                 self.at += 6;

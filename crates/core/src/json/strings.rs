@@ -159,23 +159,13 @@ impl<'a> JsonStr<'a> {
             b'\\' => match rest.next()? {
                 b'u' => {
                     // Every canonical escape begins with two zeros.
-                    let (high, low) = (hex_digit(rest.nth(2)?)?, hex_digit(rest.next()?)?);
-                    Some(high << 4 | low)
+                    let mut digit = |skipped| char::from(rest.nth(skipped)?).to_digit(16);
+                    Some((digit(2)? << 4 | digit(0)?) as u8)
                 }
                 letter => Some(escaped_byte(letter).unwrap_or(letter)),
             },
             plain => Some(plain),
         })
-    }
-}
-
-/// The value of a hexadecimal digit of either case.
-pub(super) fn hex_digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 //! logarithmic scale such as `log:1e-5..1e-1..5`.
 
 use crate::dotted_keys::scalar;
-use crate::json::Value;
+use crate::json::{Unusable, Value};
 
 /// Before a range on a logarithmic scale.
 const LOG: &str = "log:";
@@ -178,33 +178,27 @@ pub(super) struct Decimal {
 const DIGITS_MAX: usize = 34;
 
 /// Beyond the exponents of floats; keeps the arithmetic away from overflow.
-const EXPONENT_MAX: i32 = 400;
+const EXPONENT_MAX: u32 = 400;
 
 impl Decimal {
     /// Reads a number as JSON writes it.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-            None => (text, None),
-        };
-        let (whole, fraction) = match mantissa.split_once('.') {
-            Some((whole, fraction)) => (whole, Some(fraction)),
-            None => (mantissa, None),
-        };
-        let magnitude = whole.strip_prefix('-').unwrap_or(whole);
-        let leading_zero = magnitude.len() > 1 && magnitude.starts_with('0');
-        if !is_digits(magnitude) || leading_zero || fraction.is_some_and(|digits| !is_digits(digits)) {
+        use Unusable::{FloatRange, IntegerRange};
+        let value = scalar(text);
+        if !matches!(value, Value::Int(_) | Value::Float(_) | Value::Unusable(IntegerRange | FloatRange)) {
             return None;
         }
-        let power = exponent.map_or(Some(0), parse_exponent)?;
-        let fraction_digits = fraction.unwrap_or_default();
-        if magnitude.len() + fraction_digits.len() > DIGITS_MAX {
+        let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let power = power.parse().ok().filter(|power: &i32| power.unsigned_abs() <= EXPONENT_MAX)?;
+        let digits = format!("{whole}{fraction}");
+        if digits.trim_start_matches('-').len() > DIGITS_MAX {
             return None;
         }
         Some(Self {
-            digits: format!("{whole}{fraction_digits}").parse().ok()?,
-            exponent: power - i32::try_from(fraction_digits.len()).ok()?,
-            is_integer: fraction.is_none() && exponent.is_none(),
+            digits: digits.parse().ok()?,
+            exponent: power - i32::try_from(fraction.len()).ok()?,
+            is_integer: !text.contains(['.', 'e', 'E']),
         })
     }
 
@@ -224,16 +218,6 @@ impl Decimal {
         let power = u32::try_from(self.exponent - exponent).ok()?;
         self.digits.checked_mul(10_i128.checked_pow(power)?)
     }
-}
-
-fn is_digits(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn parse_exponent(text: &str) -> Option<i32> {
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let power: i32 = text.parse().ok().filter(|_| is_digits(digits))?;
-    (power.abs() <= EXPONENT_MAX).then_some(power)
 }
 
 /// The numbers from `first` on in equal steps, as far as `last`.
