@@ -12,7 +12,7 @@ use taskqueue_store::check::{CheckError, Findings, Progress, Report, Step, Watch
 use taskqueue_store::transfer::CHUNK_BYTES;
 use taskqueue_store::{QueueKey, TaskKey};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};
 
 use crate::address::Address;
@@ -64,6 +64,19 @@ impl Checked<'_, '_> {
 
     async fn query(&self, sql: &'static Sql) -> Result<Vec<Row>, Error> {
         self.session.query(sql, &[]).await
+    }
+
+    /// Adds what the rows of a statement say to be wrong, one by one: of a badly damaged database there are many.
+    async fn each(&mut self, rule: Rule, sql: &Sql, wrong: impl Fn(&Row) -> Option<String>) -> Result<(), Stop> {
+        let session = self.session;
+        let mut found = pin!(session.stream(&sql.text, &[]).await?);
+        while let Some(row) = found.try_next().await? {
+            wrong(&row).into_iter().for_each(|what| self.findings.add(rule, what));
+            if self.watch.is_stopped() {
+                return Err(Stop::Interrupted);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -163,10 +176,11 @@ async fn check_tasks(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
     let queues: Vec<i64> = checked.queues.keys().map(|queue| queue.0).collect();
     let (mut last, mut done, bytes) = (i64::MIN, 0, CHUNK_BYTES as i64);
     loop {
-        let params: [&(dyn ToSql + Sync); 3] = [&last, &queues, &bytes];
-        let found = checked.session.query(&sql::TRANSFER_TASKS, &params).await?;
+        let found = checked.session.query(&sql::TRANSFER_TASKS, &[&last, &queues, &bytes]).await?;
         let Some(end) = found.last().and_then(|row| rows::key(row).ok()) else { return Ok(()) };
-        let outputs = outputs(checked, last, end.0).await?;
+        let outputs = checked.session.query(&sql::CHECK_OUTPUTS, &[&last, &end.0]).await?;
+        let read = |row: &Row| Some((rows::output_key(row).ok()?, output(row).unwrap_or(Output::Unreadable)));
+        let outputs = outputs.iter().filter_map(read).collect();
         for row in &found {
             check_task(checked, row, &outputs);
             done += 1;
@@ -180,12 +194,6 @@ async fn check_tasks(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
 enum Output {
     Read { stored: StoredOutput, end: i64, bytes: i64, pieces: Vec<Part> },
     Unreadable,
-}
-
-async fn outputs(checked: &Checked<'_, '_>, after: i64, until: i64) -> Result<HashMap<TaskKey, Output>, Stop> {
-    let found = checked.session.query(&sql::CHECK_OUTPUTS, &[&after, &until]).await?;
-    let read = |row: &Row| Some((rows::output_key(row).ok()?, output(row).unwrap_or(Output::Unreadable)));
-    Ok(found.iter().filter_map(read).collect())
 }
 
 fn output(row: &Row) -> Result<Output, Damaged> {
@@ -226,12 +234,12 @@ fn check_output(output: &Output, task: &Task, runs: &[RunId]) -> Vec<Broken> {
 async fn check_all_together(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {
     checked.row(Step::Derived, 0)?;
     let wrong_count = |row: &_| Some(rows::wrong_count(row).unwrap_or_else(|_| "a count cannot be read".to_owned()));
-    each(checked, Rule::Tally, &sql::CHECK_TALLY, wrong_count).await?;
-    each(checked, Rule::Settings, &sql::CHECK_SETTINGS, settings::wrong_settings).await?;
+    checked.each(Rule::Tally, &sql::CHECK_TALLY, wrong_count).await?;
+    checked.each(Rule::Settings, &sql::CHECK_SETTINGS, settings::wrong_settings).await?;
     let difference = |row: &_| Some(rows::difference(row).unwrap_or_else(|_| "a row cannot be read".to_owned()));
     for (rule, statement) in differences() {
         checked.row(Step::Derived, 0)?;
-        each(checked, rule, statement, difference).await?;
+        checked.each(rule, statement, difference).await?;
     }
     check_observations(checked).await
 }
@@ -246,24 +254,6 @@ fn differences() -> Vec<(Rule, &'static Sql)> {
     differences.extend(DERIVED_TABLES.iter().filter_map(|table| table.check));
     differences.sort_by_key(|(rule, _)| *rule);
     differences
-}
-
-/// Adds what the rows of a statement say to be wrong, one by one: of a badly damaged database there are many.
-async fn each(
-    checked: &mut Checked<'_, '_>,
-    rule: Rule,
-    statement: &'static Sql,
-    wrong: impl Fn(&Row) -> Option<String>,
-) -> Result<(), Stop> {
-    let session = checked.session;
-    let mut found = pin!(session.stream(&statement.text, &[]).await?);
-    while let Some(row) = found.try_next().await? {
-        wrong(&row).into_iter().for_each(|what| checked.findings.add(rule, what));
-        if checked.watch.is_stopped() {
-            return Err(Stop::Interrupted);
-        }
-    }
-    Ok(())
 }
 
 async fn check_observations(checked: &mut Checked<'_, '_>) -> Result<(), Stop> {

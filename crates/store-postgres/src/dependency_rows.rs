@@ -130,23 +130,17 @@ impl DependencyRows {
     }
 
     /// If this dependency is expected: itself, and at most so many with it that are expected in the same way.
-    pub(crate) fn take_expected(
-        &mut self,
-        queue: QueueKey,
-        dependency: TaskId,
-        most: usize,
-    ) -> Option<(Vec<TaskId>, bool)> {
-        let follows = self.expected.remove(&(queue, dependency))?;
-        let alike = self.expected.iter().filter(|((other, _), kind)| *other == queue && **kind == follows);
+    pub(crate) fn take_expected(&mut self, of: (QueueKey, TaskId), most: usize) -> Option<(Vec<TaskId>, bool)> {
+        let follows = self.expected.remove(&of)?;
+        let alike = self.expected.iter().filter(|((other, _), kind)| *other == of.0 && **kind == follows);
         let others = alike.map(|((_, id), _)| *id).take(most.saturating_sub(1));
-        Some((std::iter::once(dependency).chain(others).collect(), follows))
+        Some((std::iter::once(of.1).chain(others).collect(), follows))
     }
 
     /// The tasks that wait for this one, behind `after`, by key, with what is noted.
     pub(crate) fn dependents(
         &self,
-        queue: QueueKey,
-        dependency: TaskId,
+        (queue, dependency): (QueueKey, TaskId),
         after: Option<TaskKey>,
     ) -> impl Iterator<Item = (TaskKey, DependencyState)> {
         let first = after.map_or(i64::MIN, |after| after.0.saturating_add(1));

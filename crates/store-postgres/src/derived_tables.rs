@@ -28,52 +28,39 @@ pub(crate) struct DerivedTable {
     pub(crate) check: Option<(Rule, &'static Sql)>,
 }
 
-/// The tasks that a claim may take now, a row for each route.
-static READY: DerivedTable = DerivedTable {
-    remove: &sql::DELETE_READY,
-    add: &sql::INSERT_READY,
-    purge: Some(&sql::PURGE_READY),
-    check: Some((Rule::PendingOrder, &sql::CHECK_PENDING_ORDER)),
-};
+/// Declares the tables: what removes and adds rows, then what purges and what checks them.
+macro_rules! tables {
+    ($($(#[$doc:meta])* $name:ident: $remove:ident, $add:ident, $purge:expr, $check:expr;)*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) static $name: DerivedTable =
+                DerivedTable { remove: &sql::$remove, add: &sql::$add, purge: $purge, check: $check };
+        )*
+    };
+}
 
-/// The pending tasks whose time has not come. Their check is that of the pending order.
-static DELAYED: DerivedTable = DerivedTable {
-    remove: &sql::DELETE_DELAYED,
-    add: &sql::INSERT_DELAYED,
-    purge: Some(&sql::PURGE_DELAYED),
-    check: None,
-};
+tables! {
+    /// The tasks that a claim may take now, a row for each route.
+    READY: DELETE_READY, INSERT_READY, Some(&sql::PURGE_READY), Some((Rule::PendingOrder, &sql::CHECK_PENDING_ORDER));
 
-/// What tasks wait for.
-static DEPENDENCIES: DerivedTable = DerivedTable {
-    remove: &sql::DELETE_DEPENDENCIES,
-    add: &sql::SAVE_DEPENDENCIES,
-    purge: Some(&sql::PURGE_DEPENDENCIES),
-    check: Some((Rule::Dependencies, &sql::CHECK_DEPENDENCIES)),
-};
+    /// The pending tasks whose time has not come. Their check is that of the pending order.
+    DELAYED: DELETE_DELAYED, INSERT_DELAYED, Some(&sql::PURGE_DELAYED), None;
 
-/// Tasks whose dependents are to be looked at again.
-static UNSETTLED: DerivedTable =
-    DerivedTable { remove: &sql::DELETE_UNSETTLED, add: &sql::INSERT_UNSETTLED, purge: None, check: None };
+    /// What tasks wait for.
+    DEPENDENCIES: DELETE_DEPENDENCIES, SAVE_DEPENDENCIES, Some(&sql::PURGE_DEPENDENCIES),
+        Some((Rule::Dependencies, &sql::CHECK_DEPENDENCIES));
 
-static RUNNING: DerivedTable = DerivedTable {
-    remove: &sql::DELETE_RUNNING,
-    add: &sql::INSERT_RUNNING,
-    purge: None,
-    check: Some((Rule::Running, &sql::CHECK_RUNNING)),
-};
+    /// Tasks whose dependents are to be looked at again.
+    UNSETTLED: DELETE_UNSETTLED, INSERT_UNSETTLED, None, None;
 
-/// The tasks that ended without success. They may differ without harm (docs/decisions/0004).
-static UNSUCCESSFUL: DerivedTable =
-    DerivedTable { remove: &sql::DELETE_UNSUCCESSFUL, add: &sql::INSERT_UNSUCCESSFUL, purge: None, check: None };
+    RUNNING: DELETE_RUNNING, INSERT_RUNNING, None, Some((Rule::Running, &sql::CHECK_RUNNING));
 
-/// The tasks that have ended in queues which keep them for a limited time (`ended.rs`).
-pub(crate) static ENDED: DerivedTable = DerivedTable {
-    remove: &sql::DELETE_ENDED,
-    add: &sql::INSERT_ENDED,
-    purge: Some(&sql::PURGE_ENDED),
-    check: Some((Rule::Settings, &sql::CHECK_ENDED)),
-};
+    /// The tasks that ended without success. They may differ without harm (docs/decisions/0004).
+    UNSUCCESSFUL: DELETE_UNSUCCESSFUL, INSERT_UNSUCCESSFUL, None, None;
+
+    /// The tasks that have ended in queues which keep them for a limited time (`ended.rs`).
+    ENDED: DELETE_ENDED, INSERT_ENDED, Some(&sql::PURGE_ENDED), Some((Rule::Settings, &sql::CHECK_ENDED));
+}
 
 /// The tables in the order in which every transaction locks their rows.
 pub(crate) static DERIVED_TABLES: [&DerivedTable; 7] =

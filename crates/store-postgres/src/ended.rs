@@ -48,8 +48,7 @@ pub(crate) fn noted_end(retention: &Retention, head: &TaskHead) -> Option<(Statu
 pub(crate) async fn save_retention(
     session: &Session,
     queue: QueueKey,
-    before: &Retention,
-    after: &Retention,
+    [before, after]: [&Retention; 2],
 ) -> Result<(), Error> {
     if before == after {
         return Ok(());

@@ -57,6 +57,8 @@ use taskqueue_core::explain::Explanation;
 use taskqueue_core::limits::{DELETED_RUN_SECONDS, LEASE_SECONDS, OUTAGE_CREDIT_SECONDS, OUTAGE_SECONDS};
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, SeriesSelection};
 use taskqueue_core::{QueueName, QueueSettings, RouteSelection, TaskId};
+use taskqueue_store::bulk::update_tasks;
+use taskqueue_store::bulk_action::act_on_tasks;
 use taskqueue_store::clock::correction::{EARLIEST, MAX_STORED_AHEAD_SECONDS};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
@@ -77,7 +79,7 @@ use crate::open::Connector;
 pub use crate::open::OpenError;
 use crate::readers::{Lane, Readers};
 use crate::session::{Params, Schema, Session};
-use crate::stats::DatabaseSize;
+use crate::stats::{DatabaseSize, StatsReader};
 pub use crate::transfer::PostgresTransfer;
 use crate::writer::SharedState;
 use crate::writers::Writers;
@@ -194,6 +196,10 @@ impl PostgresStore {
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {
         self.clock.as_ref().map(|clock| clock.now())
     }
+
+    fn stats<'s>(&'s self, session: &'s Session) -> StatsReader<'s> {
+        StatsReader { session, log: &self.parts.activity, clock: self.now() }
+    }
 }
 
 /// Makes the time of the service one that the database's clock allows, and notes since when activity is counted. `now` is a time
@@ -245,13 +251,13 @@ impl Store for PostgresStore {
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
         match self.plans {
-            true => self.parts.bulk_updates.run(self, &bulk).await,
+            true => update_tasks(self, &bulk).await,
             false => self.writers.long.write_bulk(bulk, None).await,
         }
     }
 
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
-        self.parts.bulk_actions.run(self, act).await
+        act_on_tasks(self, &self.parts.actions, act).await
     }
 
     async fn list_queue_keys(&self) -> StoreResult<Vec<(QueueKey, QueueName)>> {
@@ -314,15 +320,12 @@ impl Store for PostgresStore {
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats> {
-        let (log, now) = (&*self.parts.activity, self.now());
-        let read = |session: Arc<Session>| async move { stats::queue_stats(&session, queue, routes, log, now).await };
+        let read = |session: Arc<Session>| async move { self.stats(&session).queue_stats(queue, routes).await };
         self.readers.read(Lane::Page, "reading stats", read).await
     }
 
     async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> StoreResult<ActivitySeries> {
-        let (log, now) = (&*self.parts.activity, self.now());
-        let read =
-            |session: Arc<Session>| async move { stats::activity_series(&session, queue, selection, log, now).await };
+        let read = |session: Arc<Session>| async move { self.stats(&session).activity_series(queue, selection).await };
         self.readers.read(Lane::Page, "reading activity", read).await
     }
 
@@ -332,8 +335,7 @@ impl Store for PostgresStore {
         routes: &RouteSelection,
         pending: PendingDetail,
     ) -> StoreResult<StoreFigures> {
-        let now = self.now();
-        let read = |session: Arc<Session>| async move { stats::figures(&session, queues, routes, pending, now).await };
+        let read = |session: Arc<Session>| async move { self.stats(&session).figures(queues, routes, pending).await };
         let figures = self.readers.read(Lane::Page, "reading figures", read).await?;
         Ok(StoreFigures { database_bytes: self.size.known(&self.readers), ..figures })
     }

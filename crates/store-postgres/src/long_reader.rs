@@ -47,7 +47,13 @@ impl LongReader {
                 return Err(StoreError::Unavailable);
             }
         };
-        let answer = runtime.block_on(self.attempts(active, doing, read));
+        let answer = runtime.block_on(async {
+            let idle = self.session.take().filter(|session| !session.is_closed());
+            match self.attempt(idle, active, read).await {
+                Err(error) if error.is_retryable(doing) => self.attempt(None, active, read).await,
+                answer => answer,
+            }
+        });
         active.release_slot();
         self.put_back(runtime);
         answer.map_err(|error| error.into_store_error(doing))
@@ -57,19 +63,6 @@ impl LongReader {
     /// else drives.
     fn put_back(&mut self, runtime: Runtime) {
         self.runtime = self.session.is_some().then_some(runtime);
-    }
-
-    async fn attempts<T>(
-        &mut self,
-        active: &ActiveRead,
-        doing: &'static str,
-        read: &impl AsyncFn(&Snapshot<'_>) -> Read<T>,
-    ) -> Read<T> {
-        let idle = self.session.take().filter(|session| !session.is_closed());
-        match self.attempt(idle, active, read).await {
-            Err(error) if error.is_retryable(doing) => self.attempt(None, active, read).await,
-            answer => answer,
-        }
     }
 
     /// One attempt, on the idle connection or a new one.

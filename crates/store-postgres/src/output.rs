@@ -29,48 +29,41 @@ pub(crate) async fn read(
     offset: u64,
     most_bytes: usize,
 ) -> Read<Output> {
-    if let Ok(output) = try_read(session, queue, id, offset, most_bytes).await? {
+    // An error inside: bytes that were there are gone.
+    let attempt = async || {
+        let row = session.first(&sql::GET_OUTPUT, &[&queue.as_str(), &id.as_str()]).await?;
+        let row = row.ok_or_else(|| no_queue(queue))?;
+        let Some(key) = rows::get(&row, "task_key")? else {
+            return Err(refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }));
+        };
+        let kept = rows::stored_output(&row)?.and_then(|stored| stored.kept.within(most_bytes));
+        let kept = kept.ok_or_else(|| refused(Refusal::OutputNotFound { task_id: id }))?;
+        let active = rows::get(&row, "active_run_id")?;
+        let mut loaded: Vec<(Part, Vec<u8>)> = Vec::new();
+        loop {
+            let load = |part| {
+                let known = loaded.iter().find(|(known, _)| *known == part);
+                known.map(|(_, bytes)| bytes.clone()).ok_or(Missing(part))
+            };
+            match read_output(&kept, active, offset, load) {
+                Ok(output) => return Ok(Ok(output)),
+                Err(Missing(part)) => match load_part(session, key, kept.run_id, part).await? {
+                    Ok(bytes) => loaded.push((part, bytes)),
+                    Err(gone) => return Ok(Err(gone)),
+                },
+            }
+        }
+    };
+    if let Ok(output) = attempt().await? {
         return Ok(output);
     }
     // Some bytes were gone. In a snapshot they are not.
-    let (begun, read) = join(session.execute_text(BEGIN), try_read(session, queue, id, offset, most_bytes)).await;
+    let (begun, read) = join(session.execute_text(BEGIN), attempt()).await;
     begun?;
     if let Ok(_) | Err(ReadError::Refused(_)) = &read {
         session.execute_text(END).await?;
     }
     Ok(read??)
-}
-
-/// An error inside: bytes that were there are gone.
-async fn try_read(
-    session: &Session,
-    queue: &QueueName,
-    id: TaskId,
-    offset: u64,
-    most_bytes: usize,
-) -> Read<Result<Output, rows::Damaged>> {
-    let row = session.first(&sql::GET_OUTPUT, &[&queue.as_str(), &id.as_str()]).await?;
-    let row = row.ok_or_else(|| no_queue(queue))?;
-    let Some(key) = rows::get(&row, "task_key")? else {
-        return Err(refused(Refusal::TaskNotFound { queue: queue.clone(), task_id: id }));
-    };
-    let kept = rows::stored_output(&row)?.and_then(|stored| stored.kept.within(most_bytes));
-    let kept = kept.ok_or_else(|| refused(Refusal::OutputNotFound { task_id: id }))?;
-    let active = rows::get(&row, "active_run_id")?;
-    let mut loaded: Vec<(Part, Vec<u8>)> = Vec::new();
-    loop {
-        let load = |part| {
-            let known = loaded.iter().find(|(known, _)| *known == part);
-            known.map(|(_, bytes)| bytes.clone()).ok_or(Missing(part))
-        };
-        match read_output(&kept, active, offset, load) {
-            Ok(output) => return Ok(Ok(output)),
-            Err(Missing(part)) => match load_part(session, key, kept.run_id, part).await? {
-                Ok(bytes) => loaded.push((part, bytes)),
-                Err(gone) => return Ok(Err(gone)),
-            },
-        }
-    }
 }
 
 async fn load_part(session: &Session, key: TaskKey, run_id: RunId, part: Part) -> Read<Result<Vec<u8>, rows::Damaged>> {

@@ -211,7 +211,21 @@ impl Readers {
         let permit = Arc::new(self.acquire(lane).await?);
         let mut closed = self.closed.subscribe();
         let limit = if lane == Lane::Short { READ_TIMEOUT } else { PAGE_TIMEOUT };
-        let work = pin!(timeout(limit, self.attempts(lane, doing, &permit, &read)));
+        let attempts = async {
+            let session = match self.pool.take_idle() {
+                Some(session) => session,
+                None => Arc::new(self.pool.source.connect().await?),
+            };
+            let answer = match self.pooled(session, &permit).run(lane, &read).await {
+                Err(error) if error.is_retryable(doing) => {
+                    let session = Arc::new(self.pool.source.connect().await?);
+                    self.pooled(session, &permit).run(lane, &read).await
+                }
+                answer => answer,
+            };
+            answer.map_err(|error| error.into_store_error(doing))
+        };
+        let work = pin!(timeout(limit, attempts));
         match select(work, pin!(closed.wait_for(|closed| *closed))).await {
             Either::Left((Ok(answer), _)) => answer,
             Either::Left((Err(_), _)) => {
@@ -234,27 +248,6 @@ impl Readers {
             Ok(permit) => permit.map_err(|_: tokio::sync::AcquireError| StoreError::Unavailable),
             Err(_) => Err(StoreError::Busy),
         }
-    }
-
-    async fn attempts<T: Send, F: Future<Output = Read<T>> + Send>(
-        &self,
-        lane: Lane,
-        doing: &'static str,
-        permit: &Arc<ReadPermit>,
-        read: &(impl Fn(Arc<Session>) -> F + Sync),
-    ) -> StoreResult<T> {
-        let session = match self.pool.take_idle() {
-            Some(session) => session,
-            None => Arc::new(self.pool.source.connect().await?),
-        };
-        let answer = match self.pooled(session, permit).run(lane, read).await {
-            Err(error) if error.is_retryable(doing) => {
-                let session = Arc::new(self.pool.source.connect().await?);
-                self.pooled(session, permit).run(lane, read).await
-            }
-            answer => answer,
-        };
-        answer.map_err(|error| error.into_store_error(doing))
     }
 
     fn pooled(&self, session: Arc<Session>, permit: &Arc<ReadPermit>) -> PooledSession {

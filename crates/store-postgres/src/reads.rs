@@ -118,24 +118,50 @@ async fn list_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, query: &TaskQuer
     let few = few_keys(snapshot, key, &query.selection, need).await?;
     // Chunk by chunk, all tasks would be sorted again for each chunk.
     if few.is_some() || (!condition.exact && !is_indexed) {
-        let keys = first_keys(snapshot, key, query, after.clone(), few.as_deref()).await?;
+        // Of the tasks of the page and of one more. Visits every task once, or these few alone.
+        let mut first = FirstRows::new(query.order, after.clone(), usize::from(query.limit) + 1);
+        each_selected(snapshot, key, &query.selection, few.as_deref(), |row| {
+            first.offer(&RowFields::new(row), rows::id(row)?, rows::key(row)?.0);
+            Ok(())
+        })
+        .await?;
+        let keys = first.into_sorted();
         condition = dialect::key_in(keys, next_parameter(&sql::LIST_TASKS));
     }
     let mut page = TaskPage::new(query, key, rows());
     let mut wanted = usize::from(query.limit) + 1;
+    // At least one row at a time, however little room there is.
+    let (max_bytes, order) = (query.max_bytes.max(1), query.order);
+    let bytes_wanted = as_int(max_bytes);
     loop {
-        let chunk = Chunk { queue, key, query, condition: &condition, wanted };
-        let more = match fill(snapshot, &mut page, chunk, after).await? {
-            Filled::Page => true,
-            Filled::Everything => false,
-            Filled::Until(position) => {
-                after = Some(position);
-                wanted = CHUNK_ROWS.min(wanted * 2);
-                continue;
-            }
+        let condition = match &after {
+            None => condition.clone(),
+            Some(after) => order::after(condition.clone(), next_parameter(&sql::LIST_TASKS), order, after)
+                .map_err(|order::ForeignPosition| refused(Refusal::InvalidCursor))?,
         };
-        page.finish(more);
-        return Ok(());
+        let text = order::with_order(&sql::LIST_TASKS.text, &condition.text, order);
+        let text = if query.selection.include_archived { order::over_archive(&text, order) } else { text };
+        let rows_wanted = as_int(wanted);
+        let fixed: Vec<Param<'_>> = vec![(&key.0, Type::INT8), (&rows_wanted, Type::INT8), (&bytes_wanted, Type::INT8)];
+        let mut found = stream(snapshot.session, &text, fixed, &condition).await?;
+        let (mut full, mut seen, mut bytes, mut last) = (false, 0, 0, None);
+        while let Some(row) = snapshot.next(&mut found).await? {
+            seen += 1;
+            bytes += rows::bytes(&row)?;
+            // The few rows after a full page are read too, because the connection is used again.
+            if !full && (condition.exact || query.selection.matches(&RowFields::new(&row))) {
+                full = !page.push(&RowFields::new(&row).view(queue)?);
+            }
+            last = Some(row);
+        }
+        let Some(last) = last.filter(|_| !full && (seen == wanted || bytes >= max_bytes)) else {
+            page.finish(full);
+            return Ok(());
+        };
+        // It has room, and the next rows follow this task.
+        let value = order.field.value_of(&RowFields::new(&last)).into_owned();
+        after = Some(TaskPosition { value, id: rows::id(&last)? });
+        wanted = CHUNK_ROWS.min(wanted * 2);
     }
 }
 
@@ -154,86 +180,8 @@ pub(crate) async fn is_bounded(readers: &Readers, queue: &QueueName, query: &Tas
     Ok(!readers.read(Lane::Short, "counting archived tasks", has_many).await?)
 }
 
-/// A part of a list.
-struct Chunk<'a> {
-    queue: &'a QueueName,
-    key: QueueKey,
-    query: &'a TaskQuery,
-    condition: &'a Condition,
-    /// How many rows are asked for.
-    wanted: usize,
-}
-
-/// What a chunk has done for a page.
-enum Filled {
-    /// It is full, and more tasks follow.
-    Page,
-    /// There are no more tasks.
-    Everything,
-    /// It has room, and the next chunk begins after this task.
-    Until(TaskPosition),
-}
-
-async fn fill(
-    snapshot: &Snapshot<'_>,
-    page: &mut TaskPage,
-    chunk: Chunk<'_>,
-    after: Option<TaskPosition>,
-) -> Read<Filled> {
-    let Chunk { queue, key, query, condition, wanted } = chunk;
-    let condition = match &after {
-        None => condition.clone(),
-        Some(after) => order::after(condition.clone(), next_parameter(&sql::LIST_TASKS), query.order, after)
-            .map_err(|order::ForeignPosition| refused(Refusal::InvalidCursor))?,
-    };
-    let text = order::with_order(&sql::LIST_TASKS.text, &condition.text, query.order);
-    let text = if query.selection.include_archived { order::over_archive(&text, query.order) } else { text };
-    // At least one row, however little room there is.
-    let max_bytes = query.max_bytes.max(1);
-    let (rows_wanted, bytes_wanted) = (as_int(wanted), as_int(max_bytes));
-    let fixed: Vec<Param<'_>> = vec![(&key.0, Type::INT8), (&rows_wanted, Type::INT8), (&bytes_wanted, Type::INT8)];
-    let mut found = stream(snapshot.session, &text, fixed, &condition).await?;
-    let (mut full, mut seen, mut bytes, mut last) = (false, 0, 0, None);
-    while let Some(row) = snapshot.next(&mut found).await? {
-        seen += 1;
-        bytes += rows::bytes(&row)?;
-        // The few rows after a full page are read too, because the connection is used again.
-        if !full && (condition.exact || query.selection.matches(&RowFields::new(&row))) {
-            full = !page.push(&RowFields::new(&row).view(queue)?);
-        }
-        last = Some(row);
-    }
-    Ok(match last {
-        _ if full => Filled::Page,
-        Some(last) if seen == wanted || bytes >= max_bytes => Filled::Until(position(&last, query)?),
-        _ => Filled::Everything,
-    })
-}
-
-fn position(row: &Row, query: &TaskQuery) -> Read<TaskPosition> {
-    let value = query.order.field.value_of(&RowFields::new(row)).into_owned();
-    Ok(TaskPosition { value, id: rows::id(row)? })
-}
-
 fn as_int(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// The keys of the tasks of a page and of one more. Visits every task once, or these few alone.
-async fn first_keys(
-    snapshot: &Snapshot<'_>,
-    key: QueueKey,
-    query: &TaskQuery,
-    after: Option<TaskPosition>,
-    few: Option<&[i64]>,
-) -> Read<Vec<i64>> {
-    let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
-    each_selected(snapshot, key, &query.selection, few, |row| {
-        first.offer(&RowFields::new(row), rows::id(row)?, rows::key(row)?.0);
-        Ok(())
-    })
-    .await?;
-    Ok(first.into_sorted())
 }
 
 /// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.

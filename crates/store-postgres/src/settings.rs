@@ -63,7 +63,7 @@ pub(crate) async fn save(
         }
         (true, true) | (false, false) => {}
     }
-    ended::save_retention(session, queue, &before.retention, &after.retention).await
+    ended::save_retention(session, queue, [before, after].map(|settings| &settings.retention)).await
 }
 
 impl PostgresTransaction<'_> {

@@ -22,7 +22,7 @@ use taskqueue_store::activity::{ActivityLog, ActivityRow, ProcessId};
 use taskqueue_store::figures::{ROUTES_AT_ONCE, StoreFigures};
 use taskqueue_store::{Loaded, QueueKey, StoreError};
 use tokio_postgres::Row;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 
 use crate::readers::{BEGIN, END, Lane, Read, Readers, in_snapshot};
 use crate::reads::{existing_queue_and_time, no_queue};
@@ -41,151 +41,191 @@ const PRIORITY_STEPS: i64 = 10_000;
 const COUNTED_ENTRIES: i64 = 1_000;
 const COUNTED_DEPENDENCIES: i64 = 10_000;
 
-/// What is going on in a queue. `clock` is a time instead of the database's, for tests.
-pub(crate) async fn queue_stats(
-    session: &Session,
-    queue: &QueueName,
-    routes: &RouteSelection,
-    log: &ActivityLog,
-    clock: Option<Timestamp>,
-) -> Read<QueueStats> {
-    let (key, begun_at) = existing_queue_and_time(session, queue, clock).await?;
-    let range = QueueStats::needs(begun_at);
-    let in_memory = log.in_memory(key, Unit::Minute, range);
-    let keys = [key.0];
-    let ((), mut queues, minutes, since) = try_join4(
-        renew(session),
-        read_figures(session, &keys, routes, PendingDetail::Number, Some(begun_at)),
-        load_spans(session, log, key, Unit::Minute, range, in_memory),
-        query(session, &sql::LOAD_ACTIVITY_SINCE, &[]),
-    )
-    .await?;
-    add_oldest(session, &mut queues).await?;
-    // It may have been deleted meanwhile.
-    let (_, figures) = queues.pop().ok_or_else(|| no_queue(queue))?;
-    let (now, since) = now_and_since(&since, clock)?;
-    Ok(QueueStats::of(now, figures, &minutes, since))
+/// Reads figures in one session.
+pub(crate) struct StatsReader<'s> {
+    pub(crate) session: &'s Session,
+    pub(crate) log: &'s ActivityLog,
+    /// A time instead of the database's, for tests.
+    pub(crate) clock: Option<Timestamp>,
 }
 
-/// What happened in a queue over time.
-pub(crate) async fn activity_series(
-    session: &Session,
-    queue: &QueueName,
-    selection: SeriesSelection,
-    log: &ActivityLog,
-    clock: Option<Timestamp>,
-) -> Read<ActivitySeries> {
-    let (key, now) = existing_queue_and_time(session, queue, clock).await?;
-    let (unit, range) = (selection.unit, selection.range(now));
-    let spans = load_spans(session, log, key, unit, range, log.in_memory(key, unit, range));
-    let (_, spans, since) = try_join3(renew(session), spans, query(session, &sql::LOAD_ACTIVITY_SINCE, &[])).await?;
-    Ok(ActivitySeries { unit, spans, since: now_and_since(&since, clock)?.1 })
-}
+impl StatsReader<'_> {
+    /// What is going on in a queue.
+    pub(crate) async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> Read<QueueStats> {
+        let (key, begun_at) = existing_queue_and_time(self.session, queue, self.clock).await?;
+        let range = QueueStats::needs(begun_at);
+        let in_memory = self.log.in_memory(key, Unit::Minute, range);
+        let keys = [key.0];
+        let ((), mut queues, minutes, since) = try_join4(
+            self.renew(),
+            self.read_figures(&keys, routes, PendingDetail::Number, Some(begun_at)),
+            self.load_spans(key, Unit::Minute, range, in_memory),
+            self.query(&sql::LOAD_ACTIVITY_SINCE, &[]),
+        )
+        .await?;
+        self.add_oldest(&mut queues).await?;
+        // It may have been deleted meanwhile.
+        let (_, figures) = queues.pop().ok_or_else(|| no_queue(queue))?;
+        let (now, since) = self.now_and_since(&since)?;
+        Ok(QueueStats::of(now, figures, &minutes, since))
+    }
 
-/// The figures of queues.
-pub(crate) async fn figures(
-    session: &Session,
-    queues: &[QueueKey],
-    routes: &RouteSelection,
-    pending: PendingDetail,
-    clock: Option<Timestamp>,
-) -> Read<StoreFigures> {
-    let keys: Vec<i64> = queues.iter().map(|key| key.0).collect();
-    let since = in_snapshot(session, session.query(&sql::LOAD_ACTIVITY_SINCE, &[])).await?;
-    let mut figures = read_figures(session, &keys, routes, pending, clock).await?;
-    add_oldest(session, &mut figures).await?;
-    let (now, _) = now_and_since(&since, clock)?;
-    Ok(StoreFigures { now, queues: figures, looked_at: queues.len(), database_bytes: None })
-}
+    /// What happened in a queue over time.
+    pub(crate) async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> Read<ActivitySeries> {
+        let (key, now) = existing_queue_and_time(self.session, queue, self.clock).await?;
+        let (unit, range) = (selection.unit, selection.range(now));
+        let spans = self.load_spans(key, unit, range, self.log.in_memory(key, unit, range));
+        let (_, spans, since) = try_join3(self.renew(), spans, self.query(&sql::LOAD_ACTIVITY_SINCE, &[])).await?;
+        Ok(ActivitySeries { unit, spans, since: self.now_and_since(&since)?.1 })
+    }
 
-/// A new snapshot in place of the one under way. The memory of this process was read in between: what has left it since the first
-/// snapshot, because it was saved, is in the second.
-async fn renew(session: &Session) -> Read<()> {
-    Ok(session.execute_text(&format!("{END}; {BEGIN}")).await?)
-}
+    /// The figures of queues.
+    pub(crate) async fn figures(
+        &self,
+        queues: &[QueueKey],
+        routes: &RouteSelection,
+        pending: PendingDetail,
+    ) -> Read<StoreFigures> {
+        let keys: Vec<i64> = queues.iter().map(|key| key.0).collect();
+        let since = in_snapshot(self.session, self.session.query(&sql::LOAD_ACTIVITY_SINCE, &[])).await?;
+        let mut figures = self.read_figures(&keys, routes, pending, self.clock).await?;
+        self.add_oldest(&mut figures).await?;
+        let (now, _) = self.now_and_since(&since)?;
+        Ok(StoreFigures { now, queues: figures, looked_at: queues.len(), database_bytes: None })
+    }
 
-async fn query(session: &Session, sql: &'static Sql, params: &[&(dyn ToSql + Sync)]) -> Read<Vec<Row>> {
-    Ok(session.query(sql, params).await?)
-}
+    /// A new snapshot in place of the one under way. The memory of this process was read in between: what has left it since the first
+    /// snapshot, because it was saved, is in the second.
+    async fn renew(&self) -> Read<()> {
+        Ok(self.session.execute_text(&format!("{END}; {BEGIN}")).await?)
+    }
 
-/// Returns the time of an answer, and since when activity is known.
-fn now_and_since(rows: &[Row], clock: Option<Timestamp>) -> Read<(Timestamp, Timestamp)> {
-    let row = rows.first().ok_or(StoreError::Broken("no row says since when activity is counted"))?;
-    let now = clock.map_or_else(|| rows::get(row, "now"), Ok)?;
-    // The clock of the database may have been set back.
-    Ok((now, rows::get::<Timestamp>(row, "since")?.min(now)))
-}
+    async fn query(&self, sql: &'static Sql, params: Params<'_>) -> Read<Vec<Row>> {
+        Ok(self.session.query(sql, params).await?)
+    }
 
-/// The tasks of queues by status, their routes and settings, and, if that is asked for, what their pending tasks wait for. Without
-/// their oldest pending tasks.
-async fn read_figures(
-    session: &Session,
-    keys: &[i64],
-    routes: &RouteSelection,
-    pending: PendingDetail,
-    time: Option<Timestamp>,
-) -> Read<Vec<(QueueKey, QueueFigures)>> {
-    let of_queues: [&(dyn ToSql + Sync); 1] = [&keys];
-    let (counts, mut of_routes, settings, parts) = try_join4(
-        query(session, &sql::LIST_FIGURES, &of_queues),
-        route_figures(session, keys, routes, time),
-        query(session, &sql::LOAD_SETTINGS, &of_queues),
-        pending_parts(session, keys, pending, time),
-    )
-    .await?;
-    let mut queues: HashMap<QueueKey, QueueFigures> = HashMap::new();
-    for row in &counts {
-        let key = rows::found_queue(row)?;
-        let figures = queues.entry(key).or_insert_with(|| of_routes.remove(&key).unwrap_or_default());
-        // A queue without tasks has no status.
-        if let Some(status) = rows::get(row, "status")? {
-            figures.add_tasks([], status, rows::get(row, "tasks")?);
+    /// Returns the time of an answer, and since when activity is known.
+    fn now_and_since(&self, rows: &[Row]) -> Read<(Timestamp, Timestamp)> {
+        let row = rows.first().ok_or(StoreError::Broken("no row says since when activity is counted"))?;
+        let now = self.clock.map_or_else(|| rows::get(row, "now"), Ok)?;
+        // The clock of the database may have been set back.
+        Ok((now, rows::get::<Timestamp>(row, "since")?.min(now)))
+    }
+
+    /// The tasks of queues by status, their routes and settings, and, if that is asked for, what their pending tasks wait for. Without
+    /// their oldest pending tasks.
+    async fn read_figures(
+        &self,
+        keys: &[i64],
+        routes: &RouteSelection,
+        pending: PendingDetail,
+        time: Option<Timestamp>,
+    ) -> Read<Vec<(QueueKey, QueueFigures)>> {
+        let (of_queues, micros): (Params<'_>, _) = (&[&keys], time.map(Timestamp::as_micros));
+        // What the pending tasks wait for, if somebody asks for it.
+        let parts = async {
+            if pending == PendingDetail::Number {
+                return Ok(Vec::new());
+            }
+            self.query(&sql::LIST_PENDING_PARTS, &[&keys, &micros, &COUNTED_ENTRIES, &COUNTED_DEPENDENCIES]).await
+        };
+        let (counts, mut of_routes, settings, parts) = try_join4(
+            self.query(&sql::LIST_FIGURES, of_queues),
+            self.route_figures(keys, routes, micros),
+            self.query(&sql::LOAD_SETTINGS, of_queues),
+            parts,
+        )
+        .await?;
+        let mut queues: HashMap<QueueKey, QueueFigures> = HashMap::new();
+        for row in &counts {
+            let key = rows::found_queue(row)?;
+            let figures = queues.entry(key).or_insert_with(|| of_routes.remove(&key).unwrap_or_default());
+            // A queue without tasks has no status.
+            if let Some(status) = rows::get(row, "status")? {
+                figures.add_tasks([], status, rows::get(row, "tasks")?);
+            }
         }
-    }
-    for row in &settings {
-        if let (Some(figures), Some(other)) = (queues.get_mut(&rows::found_queue(row)?), rows::settings(row)?) {
-            figures.settings = Arc::unwrap_or_clone(other);
+        for row in &settings {
+            if let (Some(figures), Some(other)) = (queues.get_mut(&rows::found_queue(row)?), rows::settings(row)?) {
+                figures.settings = Arc::unwrap_or_clone(other);
+            }
         }
-    }
-    for row in &parts {
-        if let Some(figures) = queues.get_mut(&rows::found_queue(row)?) {
-            figures.set_pending(counted_parts(row)?);
+        for row in &parts {
+            if let Some(figures) = queues.get_mut(&rows::found_queue(row)?) {
+                figures.set_pending(counted_parts(row)?);
+            }
         }
+        // Those that exist, in the order in which they were asked for.
+        Ok(keys.iter().filter_map(|key| queues.remove_entry(&QueueKey(*key))).collect())
     }
-    // Those that exist, in the order in which they were asked for.
-    Ok(keys.iter().filter_map(|key| queues.remove_entry(&QueueKey(*key))).collect())
-}
 
-/// What the pending tasks of queues wait for, if somebody asks for it.
-async fn pending_parts(
-    session: &Session,
-    keys: &[i64],
-    pending: PendingDetail,
-    time: Option<Timestamp>,
-) -> Read<Vec<Row>> {
-    if pending == PendingDetail::Number {
-        return Ok(Vec::new());
+    /// The routes of queues, with what was selected of each.
+    async fn route_figures(
+        &self,
+        keys: &[i64],
+        routes: &RouteSelection,
+        micros: Option<i64>,
+    ) -> Read<HashMap<QueueKey, QueueFigures>> {
+        let params: [Param<'_>; 2] = [(&keys, Type::INT8_ARRAY), (&micros, Type::INT8)];
+        let mut found = pin!(self.session.stream(&sql::LIST_ROUTE_FIGURES.text, &params).await?);
+        let mut reading = RouteReading { routes, queues: HashMap::new(), current: None };
+        while let Some(row) = found.try_next().await? {
+            let (key, route, sums) = rows::route_row(&row)?;
+            reading.add(key, route, sums)?;
+        }
+        reading.end_route(true)?;
+        Ok(reading.queues)
     }
-    let micros = time.map(Timestamp::as_micros);
-    query(session, &sql::LIST_PENDING_PARTS, &[&keys, &micros, &COUNTED_ENTRIES, &COUNTED_DEPENDENCIES]).await
-}
 
-/// The routes of queues, with what was selected of each.
-async fn route_figures(
-    session: &Session,
-    keys: &[i64],
-    routes: &RouteSelection,
-    time: Option<Timestamp>,
-) -> Read<HashMap<QueueKey, QueueFigures>> {
-    let micros = time.map(Timestamp::as_micros);
-    let params: [Param<'_>; 2] = [(&keys, Type::INT8_ARRAY), (&micros, Type::INT8)];
-    let mut found = pin!(session.stream(&sql::LIST_ROUTE_FIGURES.text, &params).await?);
-    let mut reading = RouteReading { routes, queues: HashMap::new(), current: None };
-    while let Some(row) = found.try_next().await? {
-        let (key, route, sums) = rows::route_row(&row)?;
-        reading.add(key, route, sums)?;
+    /// Adds since when the oldest tasks of the routes with pending tasks are pending.
+    async fn add_oldest(&self, queues: &mut [(QueueKey, QueueFigures)]) -> Read<()> {
+        let pending = queues.iter().enumerate().flat_map(|(place, (_, figures))| {
+            let routes = figures.routes().filter(|(_, figures)| figures.pending > 0);
+            routes.map(move |(route, _)| (place, route.to_owned()))
+        });
+        let pending: Vec<(usize, String)> = pending.collect();
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<i64> = pending.iter().map(|(place, _)| queues[*place].0.0).collect();
+        let routes: Vec<&str> = pending.iter().map(|(_, route)| route.as_str()).collect();
+        // All routes take their first step before any takes its second.
+        let steps = i64::try_from(pending.len()).unwrap_or(i64::MAX).saturating_add(PRIORITY_STEPS);
+        for row in self.session.query(&sql::LIST_OLDEST_PENDING, &[&keys, &routes, &steps]).await? {
+            let (number, was_run): (usize, bool) = (rows::get(&row, "route_number")?, rows::get(&row, "was_run")?);
+            let since = waiting_since(rows::get(&row, "created_at")?, rows::get(&row, "updated_at")?, was_run);
+            if let Some((queue, route)) = pending.get(number.wrapping_sub(1)) {
+                queues[*queue].1.add_pending_since(route, since);
+            }
+        }
+        Ok(())
     }
-    reading.finish()
+
+    /// Returns the spans of a queue: what this process had in memory, with what all processes have saved. Rows of other processes are added
+    /// up as they come: a year of many servers is a lot.
+    async fn load_spans(
+        &self,
+        key: QueueKey,
+        unit: Unit,
+        (from, to): (Timestamp, Timestamp),
+        in_memory: KnownSpans,
+    ) -> Read<KnownSpans> {
+        let (unit, from, to) = (unit.seconds(), from.as_micros(), to.as_micros());
+        let params: [Param<'_>; 4] =
+            [(&key.0, Type::INT8), (&unit, Type::INT8), (&from, Type::INT8), (&to, Type::INT8)];
+        let mut found = pin!(self.session.stream(&sql::LIST_ACTIVITY.text, &params).await?);
+        let mut saved: BTreeMap<(Timestamp, bool), (ProcessId, Activity)> = BTreeMap::new();
+        while let Some(row) = found.try_next().await? {
+            let (start, process, activity): (_, _, Activity) =
+                (rows::get(&row, "start_at")?, rows::get(&row, "process")?, rows::get(&row, "counted")?);
+            match saved.entry((start, process == self.log.process)) {
+                Entry::Occupied(mut known) => known.get_mut().1.merge(&activity),
+                Entry::Vacant(new) => drop(new.insert((process, activity))),
+            }
+        }
+        let rows = saved.into_iter().map(|((start, _), (process, activity))| (start, process, activity));
+        Ok(self.log.sum(in_memory, rows))
+    }
 }
 
 /// Routes as they come: by queue and by name, each with several rows. What was not selected is only counted.
@@ -222,11 +262,6 @@ impl RouteReading<'_> {
         }
         Ok(())
     }
-
-    fn finish(mut self) -> Read<HashMap<QueueKey, QueueFigures>> {
-        self.end_route(true)?;
-        Ok(self.queues)
-    }
 }
 
 /// Where the pending tasks of a queue are, as far as they were counted.
@@ -244,56 +279,6 @@ fn counted_parts(row: &Row) -> Result<CountedParts, Damaged> {
         delayed: Some(rows::get(row, "later_tasks")?).filter(|_| later_are_counted),
         blocked: Some(rows::get(row, "blocked_tasks")?).filter(|_| dependencies_are_counted),
     })
-}
-
-/// Adds since when the oldest tasks of the routes with pending tasks are pending.
-async fn add_oldest(session: &Session, queues: &mut [(QueueKey, QueueFigures)]) -> Read<()> {
-    let pending = queues.iter().enumerate().flat_map(|(place, (_, figures))| {
-        let routes = figures.routes().filter(|(_, figures)| figures.pending > 0);
-        routes.map(move |(route, _)| (place, route.to_owned()))
-    });
-    let pending: Vec<(usize, String)> = pending.collect();
-    if pending.is_empty() {
-        return Ok(());
-    }
-    let keys: Vec<i64> = pending.iter().map(|(place, _)| queues[*place].0.0).collect();
-    let routes: Vec<&str> = pending.iter().map(|(_, route)| route.as_str()).collect();
-    // All routes take their first step before any takes its second.
-    let steps = i64::try_from(pending.len()).unwrap_or(i64::MAX).saturating_add(PRIORITY_STEPS);
-    for row in session.query(&sql::LIST_OLDEST_PENDING, &[&keys, &routes, &steps]).await? {
-        let (number, was_run): (usize, bool) = (rows::get(&row, "route_number")?, rows::get(&row, "was_run")?);
-        let since = waiting_since(rows::get(&row, "created_at")?, rows::get(&row, "updated_at")?, was_run);
-        if let Some((queue, route)) = pending.get(number.wrapping_sub(1)) {
-            queues[*queue].1.add_pending_since(route, since);
-        }
-    }
-    Ok(())
-}
-
-/// Returns the spans of a queue: what this process had in memory, with what all processes have saved. Rows of other processes are added
-/// up as they come: a year of many servers is a lot.
-async fn load_spans(
-    session: &Session,
-    log: &ActivityLog,
-    key: QueueKey,
-    unit: Unit,
-    (from, to): (Timestamp, Timestamp),
-    in_memory: KnownSpans,
-) -> Read<KnownSpans> {
-    let (unit, from, to) = (unit.seconds(), from.as_micros(), to.as_micros());
-    let params: [Param<'_>; 4] = [(&key.0, Type::INT8), (&unit, Type::INT8), (&from, Type::INT8), (&to, Type::INT8)];
-    let mut found = pin!(session.stream(&sql::LIST_ACTIVITY.text, &params).await?);
-    let mut saved: BTreeMap<(Timestamp, bool), (ProcessId, Activity)> = BTreeMap::new();
-    while let Some(row) = found.try_next().await? {
-        let (start, process, activity): (_, _, Activity) =
-            (rows::get(&row, "start_at")?, rows::get(&row, "process")?, rows::get(&row, "counted")?);
-        match saved.entry((start, process == log.process)) {
-            Entry::Occupied(mut known) => known.get_mut().1.merge(&activity),
-            Entry::Vacant(new) => drop(new.insert((process, activity))),
-        }
-    }
-    let rows = saved.into_iter().map(|((start, _), (process, activity))| (start, process, activity));
-    Ok(log.sum(in_memory, rows))
 }
 
 /// How long a measurement counts.
@@ -324,17 +309,15 @@ impl DatabaseSize {
     }
 
     async fn measure(self: Arc<Self>, readers: Arc<Readers>) {
-        let read = |session: Arc<Session>| async move { bytes(&session).await };
+        let read = |session: Arc<Session>| async move {
+            let row = session.first(&sql::MEASURE_TABLES, &[]).await?;
+            Ok(row.map_or(Ok(0), |row| rows::get(&row, "bytes"))?)
+        };
         let answer = readers.read(Lane::Short, "measuring the tables", read).await;
         let pause = if answer.is_ok() { KEPT } else { PAUSE_AFTER_FAILURE };
         let mut measured = self.0.lock();
         *measured = Measured { bytes: answer.ok(), due: Some(Instant::now() + pause), is_under_way: false };
     }
-}
-
-async fn bytes(session: &Session) -> Read<u64> {
-    let row = session.first(&sql::MEASURE_TABLES, &[]).await?;
-    Ok(row.map_or(Ok(0), |row| rows::get(&row, "bytes"))?)
 }
 
 impl PostgresTransaction<'_> {
@@ -355,12 +338,12 @@ impl PostgresTransaction<'_> {
         for row in &saved {
             left_out.remove(&rows::found_queue(row)?.0);
         }
-        if left_out.is_empty() || !self.any_queue_exists(left_out)? { Ok(()) } else { Err(StoreError::Busy) }
-    }
-
-    fn any_queue_exists(&mut self, keys: BTreeSet<i64>) -> Loaded<bool> {
-        let row = self.first("finding queues", &sql::CHECK_QUEUES, &[&Vec::from_iter(keys)])?;
-        Ok(row.map(|row| rows::get(&row, 0)).transpose()?.unwrap_or(false))
+        if left_out.is_empty() {
+            return Ok(());
+        }
+        let row = self.first("finding queues", &sql::CHECK_QUEUES, &[&Vec::from_iter(left_out)])?;
+        let any_exists = row.map(|row| rows::get(&row, 0)).transpose()?.unwrap_or(false);
+        if any_exists { Err(StoreError::Busy) } else { Ok(()) }
     }
 }
 

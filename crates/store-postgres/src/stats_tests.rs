@@ -34,8 +34,9 @@ async fn filled() -> (Database, Session) {
 
 /// The figures of the queue.
 async fn figures_of(session: &Session, pending: PendingDetail) -> Read<QueueFigures> {
-    let now = Some(Timestamp::from_micros(1));
-    let read = figures(session, &[QueueKey(QUEUE_KEY)], &ALL_ROUTES, pending, now).await;
+    let (log, clock) = (ActivityLog::default(), Some(Timestamp::from_micros(1)));
+    let reader = StatsReader { session, log: &log, clock };
+    let read = reader.figures(&[QueueKey(QUEUE_KEY)], &ALL_ROUTES, pending).await;
     session.execute_text(END).await.unwrap();
     read.map(|read| read.queues.into_iter().next().unwrap().1)
 }
@@ -174,8 +175,9 @@ async fn what_pending_tasks_wait_for_is_found_by_indexes_up_to_a_bound() {
 async fn activity_that_cannot_be_read_is_reported_as_damage() {
     let (_database, session) = filled().await;
     let log = ActivityLog::default();
-    let now = Some(Timestamp::from_micros(DAY * 1_000_000));
+    let clock = Some(Timestamp::from_micros(DAY * 1_000_000));
     let selection = SeriesSelection { unit: Unit::Minute, from: None, to: None };
-    let read = activity_series(&session, &queue("q"), selection, &log, now).await;
+    let reader = StatsReader { session: &session, log: &log, clock };
+    let read = reader.activity_series(&queue("q"), selection).await;
     assert!(matches!(read, Err(crate::readers::ReadError::BrokenOff(_))), "{read:?}");
 }

@@ -162,21 +162,6 @@ impl Verifier {
         }
         Ok(verifier)
     }
-
-    fn check_chain(
-        &self,
-        roots: &RootCertStore,
-        own: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<(), Error> {
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        let parsed = ParsedCertificate::try_from(own)?;
-        match verify_server_cert_signed_by_trust_anchor(&parsed, roots, others, now, algorithms) {
-            Err(error) if self.pinned.contains(own) && !is_about_time(&error) => Ok(()),
-            answer => answer,
-        }
-    }
 }
 
 /// rustls checks the validity period first, so any other error means that the period is valid.
@@ -213,7 +198,12 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if let Some(roots) = &self.roots {
-            self.check_chain(roots, own, others, now)?;
+            let (parsed, algorithms) =
+                (ParsedCertificate::try_from(own)?, &self.provider.signature_verification_algorithms);
+            match verify_server_cert_signed_by_trust_anchor(&parsed, roots, others, now, algorithms.all) {
+                Err(error) if self.pinned.contains(own) && !is_about_time(&error) => {}
+                answer => answer?,
+            }
         }
         if self.checks_name {
             verify_server_name(&ParsedCertificate::try_from(own)?, name)?;

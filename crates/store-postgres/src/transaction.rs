@@ -175,7 +175,10 @@ impl Transaction for PostgresTransaction<'_> {
             }
             Needed::Dependencies(ids) => drop(self.load_statuses(queue, &ids)?),
             Needed::Pending(route, most) => return self.hold_picks(queue, route, most),
-            Needed::Runs(runs) => self.rows.expect_runs(runs),
+            Needed::Runs(runs) => self.rows.repeated.extend(runs.iter().filter_map(|usage| match usage {
+                RunUse::Active(_, key) => Some(*key),
+                RunUse::New | RunUse::Past => None,
+            })),
             Needed::Dependents(id) => self.rows.dependencies.expect(queue, id, true),
             Needed::Requeues(tasks) => self.rows.dependencies.expect_requeues(queue, tasks),
         }
@@ -254,16 +257,10 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(())
     }
 
-    fn delete_task(
-        &mut self,
-        queue: QueueKey,
-        key: TaskKey,
-        before: &TaskHead,
-        runs_kept_until: Timestamp,
-    ) -> Loaded<()> {
+    fn delete_task(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, kept_until: Timestamp) -> Loaded<()> {
         self.know_settings(queue, &[&before.lifecycle])?;
         self.held_entry(key)?.deleted = true;
-        self.rows.deleted_runs_kept_until = runs_kept_until;
+        self.rows.deleted_runs_kept_until = kept_until;
         self.rows.ids.insert((queue, before.id), Found::Missing);
         self.rows.deleted_ids.insert((queue, before.id));
         self.rows.dependencies.replace(queue, key, &before.scheduling.dependencies, &[]);
@@ -287,24 +284,12 @@ impl Transaction for PostgresTransaction<'_> {
         Ok(found)
     }
 
-    fn dependents(
-        &mut self,
-        queue: QueueKey,
-        dependency: TaskId,
-        after: Option<TaskKey>,
-        most: usize,
-    ) -> Loaded<Dependents> {
-        self.hold_dependents(queue, dependency, after, most)
+    fn dependents(&mut self, queue: QueueKey, id: TaskId, after: Option<TaskKey>, most: usize) -> Loaded<Dependents> {
+        self.hold_dependents((queue, id), after, most)
     }
 
-    fn save_dependency(
-        &mut self,
-        queue: QueueKey,
-        dependency: TaskId,
-        task: TaskKey,
-        state: DependencyState,
-    ) -> Loaded<()> {
-        self.rows.dependencies.save(queue, dependency, task, Some(state));
+    fn save_dependency(&mut self, queue: QueueKey, id: TaskId, task: TaskKey, state: DependencyState) -> Loaded<()> {
+        self.rows.dependencies.save(queue, id, task, Some(state));
         Ok(())
     }
 
@@ -455,10 +440,7 @@ impl Transaction for PostgresTransaction<'_> {
     }
 
     fn save_observation(&mut self, queue: QueueKey, id: WorkerId, observation: Option<&Observation>) -> Loaded<()> {
-        match observation {
-            Some(observation) => self.rows.save_observation(queue, observation),
-            None => self.rows.delete_observation(queue, id),
-        }
+        self.rows.save_observation(queue, id, observation);
         Ok(())
     }
 }

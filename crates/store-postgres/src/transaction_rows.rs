@@ -296,10 +296,16 @@ impl TransactionRows {
         }
     }
 
-    /// Keeps an observation. If only its telemetry is new, only that is written: other servers may report the worker meanwhile.
-    pub(crate) fn save_observation(&mut self, queue: QueueKey, observation: &Observation) {
-        let worker = (queue, observation.id);
-        let known = self.observations.insert(worker, Some(observation.clone())).flatten();
+    /// Keeps an observation, or deletes one. If only its telemetry is new, only that is written: other servers may report the worker
+    /// meanwhile.
+    pub(crate) fn save_observation(&mut self, queue: QueueKey, id: WorkerId, observation: Option<&Observation>) {
+        let worker = (queue, id);
+        let known = self.observations.insert(worker, observation.cloned()).flatten();
+        let Some(observation) = observation else {
+            self.changed_observations.remove(&worker);
+            self.withdrawn_observations.insert(worker);
+            return;
+        };
         let measured = known.is_some_and(|known| {
             let telemetry = observation.telemetry.clone();
             telemetry != known.telemetry && Observation { telemetry, ..known } == *observation
@@ -307,12 +313,6 @@ impl TransactionRows {
         let reported = !measured || self.changed_observations.get(&worker).is_some_and(|changed| changed.reported);
         let changed = ChangedObservation { observation: observation.clone(), reported };
         self.changed_observations.insert(worker, changed);
-    }
-
-    pub(crate) fn delete_observation(&mut self, queue: QueueKey, id: WorkerId) {
-        self.observations.insert((queue, id), None);
-        self.changed_observations.remove(&(queue, id));
-        self.withdrawn_observations.insert((queue, id));
     }
 
     /// Applies a planned update to what is not in the head of a task.
@@ -379,14 +379,6 @@ impl TransactionRows {
     pub(crate) fn unused_runs(&self) -> Vec<String> {
         let unused = self.runs.iter().filter(|(_, usage)| **usage == RunUse::New);
         unused.map(|(run_id, _)| run_id.to_string()).collect()
-    }
-
-    pub(crate) fn expect_runs(&mut self, runs: &[RunUse]) {
-        let active = runs.iter().filter_map(|usage| match usage {
-            RunUse::Active(_, key) => Some(*key),
-            RunUse::New | RunUse::Past => None,
-        });
-        self.repeated.extend(active);
     }
 
     /// The tasks of repeated claims of which nothing is loaded yet.

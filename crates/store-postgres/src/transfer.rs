@@ -16,7 +16,7 @@ use taskqueue_store::transfer::{
     TransferredTask,
 };
 use taskqueue_store::{Queue, QueueKey, StoreError, StoreResult, TaskKey};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Row};
 
 use crate::address::Address;
@@ -26,7 +26,7 @@ use crate::failure::{Cause, cause, describe, failed};
 use crate::open::{Connector, OpenError};
 use crate::output::{OutputEntry, StoredOutput};
 use crate::rows::DependencyRow;
-use crate::session::{Schema, Session, Sql};
+use crate::session::{Params, Schema, Session, Sql};
 use crate::transaction::BLOCK;
 use crate::transaction_rows::{Body, ChangedObservation, Entry, TransactionRows};
 use crate::{migrate, open, rows, settings, statements as sql};
@@ -109,16 +109,11 @@ impl PostgresTransfer {
         Ok(transfer)
     }
 
-    async fn query(
-        &self,
-        sql: &'static Sql,
-        params: &[&(dyn ToSql + Sync)],
-        doing: &'static str,
-    ) -> StoreResult<Vec<Row>> {
+    async fn query(&self, sql: &'static Sql, params: Params<'_>, doing: &'static str) -> StoreResult<Vec<Row>> {
         self.session.query(sql, params).await.map_err(|error| failed(doing, &error))
     }
 
-    async fn one(&self, sql: &'static Sql, params: &[&(dyn ToSql + Sync)], doing: &'static str) -> StoreResult<Row> {
+    async fn one(&self, sql: &'static Sql, params: Params<'_>, doing: &'static str) -> StoreResult<Row> {
         self.query(sql, params, doing).await?.pop().ok_or(StoreError::Unavailable)
     }
 
@@ -167,8 +162,9 @@ impl PostgresTransfer {
         }
         let mut noted: HashMap<TaskKey, Vec<DependencyRow>> = HashMap::new();
         if !keys.is_empty() {
-            let params: [&(dyn ToSql + Sync); 3] = [&queues, &ids, &keys];
-            for row in self.query(&sql::TRANSFER_DEPENDENCIES, &params, "reading dependencies").await? {
+            let found =
+                self.query(&sql::TRANSFER_DEPENDENCIES, &[&queues, &ids, &keys], "reading dependencies").await?;
+            for row in found {
                 let row = rows::dependency(&row)?;
                 noted.entry(row.task).or_default().push(row);
             }
@@ -246,9 +242,8 @@ impl Source for PostgresTransfer {
 
     async fn tasks(&mut self, after: Option<i64>) -> StoreResult<Chunk> {
         let (first, bytes) = (after.unwrap_or(i64::MIN), CHUNK_BYTES as i64);
-        let params: [&(dyn ToSql + Sync); 3] = [&first, &self.queue_keys(), &bytes];
         let mut chunk = Chunk::default();
-        let found = self.query(&sql::TRANSFER_TASKS, &params, "reading tasks").await?;
+        let found = self.query(&sql::TRANSFER_TASKS, &[&first, &self.queue_keys(), &bytes], "reading tasks").await?;
         let keys: Vec<i64> = found.iter().map(|row| Ok(rows::key(row)?.0)).collect::<StoreResult<_>>()?;
         let noted = self.noted(&found).await?;
         let mut outputs = self.outputs(keys).await?;
@@ -268,8 +263,8 @@ impl Source for PostgresTransfer {
 
     async fn observations(&mut self, queue: Queue<'_>) -> StoreResult<Vec<Observation>> {
         let (expired_too, first, all) = (i64::MIN, "", i64::MAX);
-        let params: [&(dyn ToSql + Sync); 4] = [&queue.key.0, &expired_too, &first, &all];
-        let found = self.query(&sql::LIST_OBSERVATIONS, &params, "reading observations").await?;
+        let params: Params<'_> = &[&queue.key.0, &expired_too, &first, &all];
+        let found = self.query(&sql::LIST_OBSERVATIONS, params, "reading observations").await?;
         found.iter().map(|row| Ok(rows::observation(row, queue.name)?)).collect()
     }
 
@@ -287,8 +282,8 @@ impl Source for PostgresTransfer {
         let last = after.as_ref().map(|(kept_until, run_id)| (kept_until.as_micros(), run_id.as_str()));
         let (kept_until, run_id) = last.unwrap_or((i64::MIN, ""));
         let most = i64::from(CHUNK_RUNS);
-        let params: [&(dyn ToSql + Sync); 3] = [&kept_until, &run_id, &most];
-        let found = self.query(&sql::TRANSFER_DELETED_RUNS, &params, "reading run ids of deleted tasks").await?;
+        let doing = "reading run ids of deleted tasks";
+        let found = self.query(&sql::TRANSFER_DELETED_RUNS, &[&kept_until, &run_id, &most], doing).await?;
         found.iter().map(|row| Ok((rows::get(row, "kept_until")?, rows::get(row, "run_id")?))).collect()
     }
 
@@ -377,8 +372,8 @@ impl Target for PostgresTransfer {
 
     async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> StoreResult<()> {
         let last_scan_at = last_scan_at.map(Timestamp::as_micros);
-        let params: [&(dyn ToSql + Sync); 3] = [&last_scan_at, &self.offset_micros, &None::<i64>];
-        let saved = self.session.execute(&sql::SAVE_SCAN, &params).await;
+        let params: Params<'_> = &[&last_scan_at, &self.offset_micros, &None::<i64>];
+        let saved = self.session.execute(&sql::SAVE_SCAN, params).await;
         saved.map_err(|error| failed("copying the last scan", &error))?;
         self.query(&sql::RAISE_NUMBERS, &[&self.last_number], "raising numbers").await?;
         self.session.execute_text(&self.analyze).await.map_err(|error| failed("analysing the copy", &error))

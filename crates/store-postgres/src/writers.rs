@@ -73,9 +73,6 @@ impl Writers {
     }
 
     pub(crate) fn close_queues(&self) {
-        self.ordinary.close();
-        self.heavy.close();
-        self.long.close();
-        self.upkeep.close();
+        [&self.ordinary, &self.heavy, &self.long, &self.upkeep].into_iter().for_each(WriteQueue::close);
     }
 }

@@ -57,6 +57,8 @@ pub enum BackupError {
     Interrupted,
 }
 
+type Result<T> = std::result::Result<T, BackupError>;
+
 impl From<OpenError> for BackupError {
     fn from(error: OpenError) -> Self {
         Self::Refused(error.to_string())
@@ -92,13 +94,13 @@ pub struct BackupWatch<'a> {
 }
 
 impl BackupWatch<'_> {
-    fn copied(&mut self, done: u64, of: u64) -> Result<(), BackupError> {
+    fn copied(&mut self, done: u64, of: u64) -> Result<()> {
         (self.report)(BackupProgress::Copying { done, of });
         if self.stop.load(std::sync::atomic::Ordering::Relaxed) { Err(BackupError::Interrupted) } else { Ok(()) }
     }
 
     /// Checks a file; what is found is an error.
-    fn check(&mut self, path: &Path) -> Result<Report, BackupError> {
+    fn check(&mut self, path: &Path) -> Result<Report> {
         let mut report = |progress| (self.report)(BackupProgress::Checking(progress));
         let found = check(path, &mut Watch { stop: self.stop.clone(), report: &mut report })?;
         if found.findings.is_sound() { Ok(found) } else { Err(BackupError::Unsound(found.into())) }
@@ -106,12 +108,7 @@ impl BackupWatch<'_> {
 }
 
 /// Copies the database at `source` to the file `target`.
-pub fn backup(
-    source: &Path,
-    target: &Path,
-    options: &BackupOptions,
-    watch: &mut BackupWatch<'_>,
-) -> Result<BackedUp, BackupError> {
+pub fn backup(source: &Path, target: &Path, options: &BackupOptions, watch: &mut BackupWatch<'_>) -> Result<BackedUp> {
     let unwritable = |error: io::Error| unwritable(target, &error);
     // Before anything is written: the errors of a wrong source are better than those of a wrong target.
     outside_reader::read(source, |reader| check_target(&reader.path, target, options.replace))?;
@@ -126,12 +123,7 @@ pub fn backup(
 /// Copies a snapshot into a new file, and returns its size. At a given rate the disk stays free for the commits of the server. The
 /// snapshot keeps the log from being reused, so that the log grows by everything that is written meanwhile; when it has grown much,
 /// the rest is copied as fast as possible.
-fn copy(
-    reader: &OutsideReader,
-    new: &NewFile,
-    bytes_per_second: Option<u64>,
-    watch: &mut BackupWatch<'_>,
-) -> Result<u64, BackupError> {
+fn copy(reader: &OutsideReader, new: &NewFile, rate: Option<u64>, watch: &mut BackupWatch<'_>) -> Result<u64> {
     new.file().set_len(0).map_err(|error| unwritable(&new.place, &error))?;
     let failed = |error: rusqlite::Error| of_copy(&reader.path, &new.place, &error);
     let page_bytes: u32 = reader.connection.pragma_query_value(None, "page_size", |row| row.get(0)).map_err(failed)?;
@@ -154,7 +146,7 @@ fn copy(
             new.file().sync_data().map_err(|error| unwritable(&new.place, &error))?;
             synced = done;
         }
-        if let Some(rate) = bytes_per_second {
+        if let Some(rate) = rate {
             let grown = reader.log_bytes().saturating_sub(log_before);
             loop {
                 let left = pause(rate, done, grown, began.elapsed());
@@ -181,7 +173,7 @@ fn pause(bytes_per_second: u64, done: u64, log_growth: u64, elapsed: Duration) -
 }
 
 /// Refuses a target that would harm something.
-fn check_target(source: &Path, target: &Path, replace: bool) -> Result<(), BackupError> {
+fn check_target(source: &Path, target: &Path, replace: bool) -> Result<()> {
     let (place, shown) = (place_of(target)?, target.display());
     let own = [DatabaseFile::Database, DatabaseFile::Lock, DatabaseFile::Log, DatabaseFile::LogIndex]
         .map(|file| path_of(source, file));
@@ -250,12 +242,7 @@ fn of_copy(source: &Path, target: &Path, error: &rusqlite::Error) -> BackupError
 }
 
 /// Makes the database at `target` what the backup `source` is. With `replace`, a database that is there is replaced.
-pub fn restore(
-    source: &Path,
-    target: &Path,
-    replace: bool,
-    watch: &mut BackupWatch<'_>,
-) -> Result<BackedUp, BackupError> {
+pub fn restore(source: &Path, target: &Path, replace: bool, watch: &mut BackupWatch<'_>) -> Result<BackedUp> {
     watch.check(source).map_err(of_source)?;
     let place = place_of(target)?;
     check_place(source, &place, replace)?;
@@ -279,12 +266,12 @@ fn of_source(error: BackupError) -> BackupError {
 }
 
 /// In a folder without symbolic links, as a server finds it.
-fn place_of(target: &Path) -> Result<PathBuf, BackupError> {
+fn place_of(target: &Path) -> Result<PathBuf> {
     split(target).map(|(folder, name)| folder.join(name)).map_err(|error| unwritable(target, &error))
 }
 
 /// Refuses a place at which something would be lost that is no database of this program.
-fn check_place(source: &Path, place: &Path, replace: bool) -> Result<(), BackupError> {
+fn check_place(source: &Path, place: &Path, replace: bool) -> Result<()> {
     const ELSEWHERE: &str = "move it away, or choose another --database";
     let (shown, log) = (place.display(), path_of(place, DatabaseFile::Log));
     // What a server creates before it finds that the place is taken holds nothing.

@@ -20,7 +20,6 @@ use taskqueue_store::bulk_action::{ChangeRecord, Collector, FindTasks, FoundStat
 use taskqueue_store::transaction::{BatchTransaction, Loaded, Queue, QueueKey, TaskKey, Transaction, VisitTask};
 use taskqueue_store::{ActOnTasks, BulkUpdate, StoreError, StoreResult, Updated};
 
-use crate::published_index::PublishedIndex;
 use crate::queries::{CONTINUE, NextRow, Read, Snapshot, first_row};
 use crate::readers::Lane;
 use crate::rows::RowFields;
@@ -28,20 +27,17 @@ use crate::sparse_reads::{self, each_selected, queue_share};
 use crate::transaction::SqliteTransaction;
 use crate::{SqliteStore, rows, statements as sql};
 
-/// The steps of bulk updates of a store.
-pub(crate) struct UpdateSteps<'a>(pub(crate) &'a SqliteStore);
-
 #[async_trait]
-impl BulkSteps for UpdateSteps<'_> {
+impl BulkSteps for SqliteStore {
     type Snapshot = Arc<ChangeTracker>;
 
     async fn plan(&self, bulk: &Arc<BulkUpdate>, limit: &Limit) -> StoreResult<Planned<Arc<ChangeTracker>>> {
-        let queue = self.0.threads.readers.find_queue(&bulk.queue).await?;
+        let queue = self.threads.readers.find_queue(&bulk.queue).await?;
         // In this order: what the snapshot does not see is recorded.
-        let tracker = self.0.shared.trackers.add(queue);
+        let tracker = self.shared.trackers.add(queue);
         let (bulk, limit) = (Arc::clone(bulk), limit.clone());
         let plan = move |file: &Snapshot<'_>| make_plan(file, queue, &bulk, &limit);
-        let plan = self.0.threads.readers.read(Lane::Long, "planning", plan).await?;
+        let plan = self.threads.readers.read(Lane::Long, "planning", plan).await?;
         Ok(Planned::new(plan, tracker))
     }
 
@@ -58,11 +54,11 @@ impl BulkSteps for UpdateSteps<'_> {
         // The snapshot is taken after this: what changes from now on is recorded again.
         let (bulk, plan, limit) = (Arc::clone(bulk), Arc::clone(plan), limit.clone());
         let again = move |file: &Snapshot<'_>| plan_again(file, &keys, &bulk, &mut plan.lock().plan, &limit);
-        self.0.threads.readers.read(Lane::Long, "planning again", again).await
+        self.threads.readers.read(Lane::Long, "planning again", again).await
     }
 
     async fn write_plan(&self, bulk: &Arc<BulkUpdate>, plan: PlannedWrite<Arc<ChangeTracker>>) -> StoreResult<Updated> {
-        self.0.threads.queue.write_bulk(Arc::clone(bulk), Some(plan)).await
+        self.threads.queue.write_bulk(Arc::clone(bulk), Some(plan)).await
     }
 }
 
@@ -126,51 +122,33 @@ impl FindTasks for SqliteStore {
         // In this order: what the snapshot does not see is recorded.
         let tracker = self.shared.trackers.add(queue);
         let (act, index) = (Arc::clone(act), Arc::clone(&self.shared.published_index));
-        let find = move |file: &Snapshot<'_>| match range {
-            None => find_first(file, &index, queue, &act, Collector::up_to(most)),
-            Some(range) => find_in(file, queue, &act, range, Collector::up_to(most)),
+        let find = move |file: &Snapshot<'_>| {
+            let (selection, mut collector) = (&act.selection, Collector::up_to(most));
+            let Some(KeyRange { after, until }) = range else {
+                let begun = sparse_reads::begin(file, &index, &act.queue, selection, Need::All)?;
+                if begun.key != queue {
+                    // It was deleted and created again a moment ago.
+                    return Err(StoreError::Busy.into());
+                }
+                each_selected(file, &begun, selection, |row, _| {
+                    collector.add(FoundTask { key: rows::key(row)?, version: 0 });
+                    Ok(())
+                })?;
+                return Ok(collector);
+            };
+            let reads = selection.filter.as_ref().map(TaskFilter::reads).unwrap_or_default();
+            let statement = sql::SCAN_TASKS_BETWEEN.choose(reads.definition || reads.outcome);
+            file.each_row(statement, params![queue.0, after.0, until.0], |row| {
+                if selection.matches(&RowFields::new(row)) {
+                    collector.add(FoundTask { key: rows::key(row)?, version: 0 });
+                }
+                Ok(if collector.is_full() { NextRow::Break(()) } else { CONTINUE })
+            })?;
+            Ok(collector)
         };
         let collector = self.threads.readers.read(Lane::Long, "finding tasks", find).await?;
         Ok(collector.finish(queue, Some(tracker)))
     }
-}
-
-fn find_first(
-    file: &Snapshot<'_>,
-    index: &PublishedIndex,
-    queue: QueueKey,
-    act: &ActOnTasks,
-    mut collector: Collector,
-) -> Read<Collector> {
-    let selection = &act.selection;
-    let begun = sparse_reads::begin(file, index, &act.queue, selection, Need::All)?;
-    if begun.key != queue {
-        // It was deleted and created again a moment ago.
-        return Err(StoreError::Busy.into());
-    }
-    each_selected(file, &begun, selection, |row, _| {
-        collector.add(FoundTask { key: rows::key(row)?, version: 0 });
-        Ok(())
-    })?;
-    Ok(collector)
-}
-
-fn find_in(
-    file: &Snapshot<'_>,
-    queue: QueueKey,
-    act: &ActOnTasks,
-    KeyRange { after, until }: KeyRange,
-    mut collector: Collector,
-) -> Read<Collector> {
-    let reads = act.selection.filter.as_ref().map(TaskFilter::reads).unwrap_or_default();
-    let statement = sql::SCAN_TASKS_BETWEEN.choose(reads.definition || reads.outcome);
-    file.each_row(statement, params![queue.0, after.0, until.0], |row| {
-        if act.selection.matches(&RowFields::new(row)) {
-            collector.add(FoundTask { key: rows::key(row)?, version: 0 });
-        }
-        Ok(if collector.is_full() { NextRow::Break(()) } else { CONTINUE })
-    })?;
-    Ok(collector)
 }
 
 impl BatchTransaction for SqliteTransaction<'_> {
@@ -284,7 +262,7 @@ impl ChangedTasks {
 
 /// Records what changes in one queue, from before a snapshot on.
 #[derive(Debug)]
-pub(crate) struct ChangeTracker {
+pub struct ChangeTracker {
     queue: QueueKey,
     /// `None` if there were too many.
     recorded: Mutex<Option<BTreeSet<TaskKey>>>,

@@ -201,51 +201,45 @@ fn check_task(checked: &mut Checked<'_, '_>, row: &Row<'_>) -> Result<()> {
     };
     checked.findings.add_of_task(&queue, task.id, &soundness::task(&task, &head));
     let mut broken = check_output(checked, key, &task)?;
-    broken.extend(check_dependencies(checked, queue_key, key, &task)?);
-    if !is_noted_if_needed(checked, queue_key, key, &task)? {
+    broken.extend(checked.check_dependencies(queue_key, key, &task)?);
+    if !checked.is_noted_if_needed(queue_key, key, &task)? {
         broken.push((Rule::Settings, "has ended, and would never be deleted as the settings say"));
     }
     checked.findings.add_of_task(&queue, task.id, &broken);
     Ok(())
 }
 
-/// A task that is kept for a limited time is noted with its end, unless the tasks of the queue are still being read.
-fn is_noted_if_needed(
-    checked: &Checked<'_, '_>,
-    queue: QueueKey,
-    key: TaskKey,
-    Task { lifecycle, .. }: &Task,
-) -> Result<bool> {
-    let is_limited = |settings: &QueueSettings| settings.retention.seconds(lifecycle.status).is_some();
-    let needs_note = checked.settings.get(&queue).is_some_and(is_limited) && !checked.reading.contains(&queue);
-    let Some(ended_at) = lifecycle.ended_at().filter(|_| needs_note) else { return Ok(true) };
-    let values = params![queue.0, lifecycle.status.as_str(), ended_at.as_micros(), key.0];
-    checked.connection.prepare_cached(&sql::HAS_ENDED)?.exists(values)
-}
+impl Checked<'_, '_> {
+    /// A task that is kept for a limited time is noted with its end, unless the tasks of the queue are still being read.
+    fn is_noted_if_needed(&self, queue: QueueKey, key: TaskKey, Task { lifecycle, .. }: &Task) -> Result<bool> {
+        let is_limited = |settings: &QueueSettings| settings.retention.seconds(lifecycle.status).is_some();
+        let needs_note = self.settings.get(&queue).is_some_and(is_limited) && !self.reading.contains(&queue);
+        let Some(ended_at) = lifecycle.ended_at().filter(|_| needs_note) else { return Ok(true) };
+        let values = params![queue.0, lifecycle.status.as_str(), ended_at.as_micros(), key.0];
+        self.connection.prepare_cached(&sql::HAS_ENDED)?.exists(values)
+    }
 
-/// Each dependency of a task is noted, and those that are not met are counted.
-fn check_dependencies(
-    checked: &mut Checked<'_, '_>,
-    queue: QueueKey,
-    key: TaskKey,
-    task: &Task,
-) -> Result<Vec<Broken>> {
-    let dependencies = task.definition.scheduling.dependencies.as_slice();
-    let (mut broken, mut states) = (Vec::new(), Vec::new());
-    for id in dependencies {
-        // Of a row, or of none: what it says may be unreadable.
-        let values = params![queue.0, id.as_str(), key.0];
-        match first_row(checked.connection, &sql::FIND_DEPENDENCY, values, |row| Ok(rows::dependency_state(row)))? {
-            Some(Ok(state)) => states.push((*id, state)),
-            Some(Err(_)) => broken.push((Rule::Readable, "has a dependency of which nobody can read what is noted")),
-            None => broken.push((Rule::Dependencies, "has a dependency of which nothing is noted")),
+    /// Each dependency of a task is noted, and those that are not met are counted.
+    fn check_dependencies(&mut self, queue: QueueKey, key: TaskKey, task: &Task) -> Result<Vec<Broken>> {
+        let dependencies = task.definition.scheduling.dependencies.as_slice();
+        let (mut broken, mut states) = (Vec::new(), Vec::new());
+        for id in dependencies {
+            // Of a row, or of none: what it says may be unreadable.
+            let values = params![queue.0, id.as_str(), key.0];
+            match first_row(self.connection, &sql::FIND_DEPENDENCY, values, |row| Ok(rows::dependency_state(row)))? {
+                Some(Ok(state)) => states.push((*id, state)),
+                Some(Err(_)) => {
+                    broken.push((Rule::Readable, "has a dependency of which nobody can read what is noted"))
+                }
+                None => broken.push((Rule::Dependencies, "has a dependency of which nothing is noted")),
+            }
         }
+        self.noted += (dependencies.len() - broken.len()) as u64;
+        if broken.is_empty() && unmet(&states) != task.lifecycle.unmet {
+            broken.push((Rule::Dependencies, "has another number of unmet dependencies than what is noted of them"));
+        }
+        Ok(broken)
     }
-    checked.noted += (dependencies.len() - broken.len()) as u64;
-    if broken.is_empty() && unmet(&states) != task.lifecycle.unmet {
-        broken.push((Rule::Dependencies, "has another number of unmet dependencies than what is noted of them"));
-    }
-    Ok(broken)
 }
 
 /// Nothing is noted besides that, and what is noted of a dependency is what it is, or its dependents are to be looked at again.

@@ -18,14 +18,8 @@ const NOTED_AT_ONCE: usize = 1_000;
 impl SqliteTransaction<'_> {
     /// A task was created, has changed or was deleted: notes that it has ended, or that it has not any more. An update of a task
     /// that never ran is its latest end.
-    pub(crate) fn note_end(
-        &mut self,
-        queue: QueueKey,
-        key: TaskKey,
-        before: Option<&TaskHead>,
-        after: Option<&TaskHead>,
-    ) -> Loaded<()> {
-        let (before, after) = (before.and_then(ended), after.and_then(ended));
+    pub(crate) fn note_end(&mut self, queue: QueueKey, key: TaskKey, change: [Option<&TaskHead>; 2]) -> Loaded<()> {
+        let [before, after] = change.map(|head| head.and_then(ended));
         if before == after {
             return Ok(());
         }

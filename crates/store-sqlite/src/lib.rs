@@ -55,6 +55,8 @@ use taskqueue_core::explain::Explanation;
 use taskqueue_core::limits::OUTAGE_CREDIT_SECONDS;
 use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, SeriesSelection};
 use taskqueue_core::{QueueName, QueueSettings, RouteSelection, TaskId};
+use taskqueue_store::bulk::update_tasks;
+use taskqueue_store::bulk_action::act_on_tasks;
 use taskqueue_store::command::Lookup;
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::reading::{TaskRead, WorkerRead};
@@ -201,11 +203,11 @@ impl Store for SqliteStore {
     }
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
-        self.parts.bulk_updates.run(&bulk::UpdateSteps(self), &bulk).await
+        update_tasks(self, &bulk).await
     }
 
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
-        self.parts.bulk_actions.run(self, act).await
+        act_on_tasks(self, &self.parts.actions, act).await
     }
 
     fn finds_nothing(&self, lookup: Lookup<'_>) -> bool {
@@ -264,11 +266,11 @@ impl Store for SqliteStore {
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats> {
-        stats::queue_stats(self, queue, routes).await
+        self.stats_of(queue, routes).await
     }
 
     async fn activity_series(&self, queue: &QueueName, selection: SeriesSelection) -> StoreResult<ActivitySeries> {
-        stats::activity_series(self, queue, selection).await
+        self.activity_of(queue, selection).await
     }
 
     async fn figures(
@@ -277,7 +279,7 @@ impl Store for SqliteStore {
         routes: &RouteSelection,
         pending: PendingDetail,
     ) -> StoreResult<StoreFigures> {
-        stats::figures(self, queues, routes, pending).await
+        self.figures_of(queues, routes, pending).await
     }
 
     fn process_figures(&self) -> ProcessFigures {

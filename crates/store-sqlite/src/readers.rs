@@ -128,7 +128,18 @@ impl Readers {
     ) -> StoreResult<T> {
         let answer = match lane {
             Lane::Long => self.long.run(|reader, active| reader.run(active, read)).await?,
-            Lane::Short | Lane::Page => self.read_bounded(lane, read).await?,
+            Lane::Short | Lane::Page => {
+                let (answer, answered) = oneshot::channel();
+                let work: Work = Box::new(move |file| {
+                    if !answer.is_closed() {
+                        let _ = answer.send(read(file));
+                    }
+                });
+                self.send(lane, work)?;
+                let limit = if matches!(lane, Lane::Short) { READ_TIMEOUT } else { PAGE_TIMEOUT };
+                let answered = tokio::time::timeout(limit, answered).await.map_err(|_| StoreError::Busy)?;
+                answered.map_err(|_| StoreError::Unavailable)?
+            }
         };
         answer.map_err(|error| error.into_store_error(doing))
     }
@@ -155,25 +166,6 @@ impl Readers {
             answer => answer,
         };
         answer.ok_or(StoreError::Broken("a long read has given up"))
-    }
-
-    async fn read_bounded<T: Send + 'static>(
-        &self,
-        lane: Lane,
-        read: impl FnOnce(&Snapshot<'_>) -> Read<T> + Send + 'static,
-    ) -> StoreResult<Read<T>> {
-        let (answer, answered) = oneshot::channel();
-        let work: Work = Box::new(move |file| {
-            if !answer.is_closed() {
-                let _ = answer.send(read(file));
-            }
-        });
-        self.send(lane, work)?;
-        let limit = if matches!(lane, Lane::Short) { READ_TIMEOUT } else { PAGE_TIMEOUT };
-        match tokio::time::timeout(limit, answered).await {
-            Ok(answered) => answered.map_err(|_| StoreError::Unavailable),
-            Err(_) => Err(StoreError::Busy),
-        }
     }
 
     fn send(&self, lane: Lane, work: Work) -> StoreResult<()> {

@@ -2,6 +2,8 @@
 //! those states, then it looks at these alone (docs/decisions/0004): failed and cancelled tasks have an index, pending
 //! and running ones are known to the writer (`published_index.rs`). Succeeded tasks have neither; most tasks succeed.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{OptionalExtension, Row, params};
 use taskqueue_core::filter::TaskFields;
 use taskqueue_core::ids::QueueName;
@@ -134,32 +136,21 @@ pub(crate) fn begin(
         let living = statuses.intersection(Statuses::LIVING);
         // Who got no answer the first time gets none now.
         let late = early.as_ref().filter(|_| !living.is_empty()).and_then(|_| ask(living));
-        let keys = early.into_iter().chain(late).flatten().collect();
-        if let Some(living) = all_living(file, key, living, keys, counts.of(living))? {
-            access = TaskAccess::Lookup { unsuccessful: statuses.intersection(Statuses::UNSUCCESSFUL), living };
+        let keys: BTreeSet<TaskKey> = early.into_iter().chain(late).flatten().collect();
+        let (mut found, mut statement) =
+            (Vec::with_capacity(keys.len()), file.connection.prepare_cached(&sql::FIND_STATUS)?);
+        for task in keys {
+            file.yield_if_due()?;
+            let status = statement.query_row(params![task.0, key.0], rows::status).optional()?;
+            found.extend(status.filter(|status| living.contains(*status)).map(|_| task));
+        }
+        // As many as there should be in this snapshot.
+        if found.len() as u64 == counts.of(living) {
+            let unsuccessful = statuses.intersection(Statuses::UNSUCCESSFUL);
+            access = TaskAccess::Lookup { unsuccessful, living: found };
         }
     }
     Ok(BegunRead { key, access, statuses })
-}
-
-/// Returns those of the tasks that have one of the states in this snapshot, if they are as many as there should be.
-fn all_living(
-    file: &Snapshot<'_>,
-    queue: QueueKey,
-    statuses: Statuses,
-    mut keys: Vec<TaskKey>,
-    expected: u64,
-) -> Read<Option<Vec<TaskKey>>> {
-    keys.sort_unstable();
-    keys.dedup();
-    let (mut found, mut statement) =
-        (Vec::with_capacity(keys.len()), file.connection.prepare_cached(&sql::FIND_STATUS)?);
-    for key in keys {
-        file.yield_if_due()?;
-        let status = statement.query_row(params![key.0, queue.0], rows::status).optional()?;
-        found.extend(status.filter(|status| statuses.contains(*status)).map(|_| key));
-    }
-    Ok((found.len() as u64 == expected).then_some(found))
 }
 
 /// Every selected task of a queue, in no particular order; heavy columns are there only if the filter reads them.

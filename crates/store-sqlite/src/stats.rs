@@ -29,106 +29,96 @@ const BOUNDED_PASSES: usize = 4;
 /// From when to when spans begin.
 type SpanRange = (Timestamp, Timestamp);
 
-pub(crate) async fn queue_stats(
-    store: &SqliteStore,
-    queue: &QueueName,
-    routes: &RouteSelection,
-) -> StoreResult<QueueStats> {
-    let (now, routes) = (store.shared.clock.now(), routes.clone());
-    with_spans(store, queue, (Unit::Minute, QueueStats::needs(now)), move |shared, file, key, minutes| {
-        let Some(figures) = queue_figures(file, key, &routes, now)? else { return Ok(None) };
-        let mut figures = [(key, figures)];
-        shared.oldest_pending.add_to(&shared.published_index, file, &mut figures, now)?;
-        add_settings(file, &mut figures)?;
-        let [(_, figures)] = figures;
-        Ok(Some(QueueStats::of(now, figures, &minutes, since(file)?.min(now))))
-    })
-    .await
-}
+impl SqliteStore {
+    pub(crate) async fn stats_of(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats> {
+        let (now, routes) = (self.shared.clock.now(), routes.clone());
+        self.with_spans(queue, (Unit::Minute, QueueStats::needs(now)), move |shared, file, key, minutes| {
+            let Some(figures) = queue_figures(file, key, &routes, now)? else { return Ok(None) };
+            let mut figures = [(key, figures)];
+            shared.oldest_pending.add_to(&shared.published_index, file, &mut figures, now)?;
+            add_settings(file, &mut figures)?;
+            let [(_, figures)] = figures;
+            Ok(Some(QueueStats::of(now, figures, &minutes, since(file)?.min(now))))
+        })
+        .await
+    }
 
-pub(crate) async fn activity_series(
-    store: &SqliteStore,
-    queue: &QueueName,
-    selection: SeriesSelection,
-) -> StoreResult<ActivitySeries> {
-    let (now, unit) = (store.shared.clock.now(), selection.unit);
-    with_spans(store, queue, (unit, selection.range(now)), move |_, file, _, spans| {
-        Ok(Some(ActivitySeries { unit, spans, since: since(file)?.min(now) }))
-    })
-    .await
-}
+    pub(crate) async fn activity_of(
+        &self,
+        queue: &QueueName,
+        selection: SeriesSelection,
+    ) -> StoreResult<ActivitySeries> {
+        let (now, unit) = (self.shared.clock.now(), selection.unit);
+        self.with_spans(queue, (unit, selection.range(now)), move |_, file, _, spans| {
+            Ok(Some(ActivitySeries { unit, spans, since: since(file)?.min(now) }))
+        })
+        .await
+    }
 
-/// Reads with the spans of a queue. What is in memory is taken before the snapshot: a span that is over leaves the memory
-/// when it has been saved.
-async fn with_spans<T: Send + 'static>(
-    SqliteStore { threads, shared, .. }: &SqliteStore,
-    queue: &QueueName,
-    (unit, range): (Unit, SpanRange),
-    read: impl Fn(&SharedState, &Snapshot<'_>, QueueKey, KnownSpans) -> Read<Option<T>> + Clone + Send + 'static,
-) -> StoreResult<T> {
-    let key = threads.readers.find_queue(queue).await?;
-    let read_all = || {
-        let (shared, name, read) = (shared.clone(), queue.clone(), read.clone());
-        let in_memory = shared.activity.in_memory(key, unit, range);
-        move |file: &Snapshot<'_>| {
-            // One of this name that was created meanwhile is another queue: at some moment there was none.
-            if file.existing_queue(&name)? != key {
-                return Err(no_queue(&name));
-            }
-            let of_range = params![key.0, unit.seconds(), rows::seconds(range.0), rows::seconds_up(range.1)];
-            let saved = file.all_rows(&sql::LIST_ACTIVITY, of_range, rows::saved_span)?;
-            read(&shared, file, key, shared.activity.sum(in_memory, saved))
-        }
-    };
-    threads.readers.read_or_long(Lane::Page, "reading activity", read_all).await
-}
-
-pub(crate) async fn figures(
-    store: &SqliteStore,
-    asked: &[QueueKey],
-    routes: &RouteSelection,
-    pending: PendingDetail,
-) -> StoreResult<StoreFigures> {
-    let now = store.shared.clock.now();
-    let read = || {
-        let (shared, asked, routes) = (store.shared.clone(), asked.to_vec(), routes.clone());
-        move |file: &Snapshot<'_>| figures_in(file, &shared, &asked, &routes, pending, now)
-    };
-    store.threads.readers.read_or_long(Lane::Page, "reading figures", read).await
-}
-
-/// Returns those of the first queues. Nothing if the first one has too many routes for a bounded read.
-fn figures_in(
-    file: &Snapshot<'_>,
-    shared: &SharedState,
-    asked: &[QueueKey],
-    routes: &RouteSelection,
-    pending: PendingDetail,
-    now: Timestamp,
-) -> Read<Option<StoreFigures>> {
-    let (mut queues, mut looked_at, mut seen) = (Vec::new(), 0, 0);
-    for &key in asked {
-        if seen >= ROUTES_LOOKED_AT {
-            break;
-        }
-        if file.connection.prepare_cached(&sql::HAS_QUEUE)?.exists([key.0])? {
-            match queue_figures(file, key, routes, now)? {
-                Some(figures) => {
-                    seen += figures.route_count();
-                    queues.push((key, figures));
+    /// Reads with the spans of a queue. What is in memory is taken before the snapshot: a span that is over leaves the memory
+    /// when it has been saved.
+    async fn with_spans<T: Send + 'static>(
+        &self,
+        queue: &QueueName,
+        (unit, range): (Unit, SpanRange),
+        read: impl Fn(&SharedState, &Snapshot<'_>, QueueKey, KnownSpans) -> Read<Option<T>> + Clone + Send + 'static,
+    ) -> StoreResult<T> {
+        let Self { threads, shared, .. } = self;
+        let key = threads.readers.find_queue(queue).await?;
+        let read_all = || {
+            let (shared, name, read) = (shared.clone(), queue.clone(), read.clone());
+            let in_memory = shared.activity.in_memory(key, unit, range);
+            move |file: &Snapshot<'_>| {
+                // One of this name that was created meanwhile is another queue: at some moment there was none.
+                if file.existing_queue(&name)? != key {
+                    return Err(no_queue(&name));
                 }
-                None if looked_at == 0 => return Ok(None),
-                None => break,
+                let of_range = params![key.0, unit.seconds(), rows::seconds(range.0), rows::seconds_up(range.1)];
+                let saved = file.all_rows(&sql::LIST_ACTIVITY, of_range, rows::saved_span)?;
+                read(&shared, file, key, shared.activity.sum(in_memory, saved))
             }
-        }
-        looked_at += 1;
+        };
+        threads.readers.read_or_long(Lane::Page, "reading activity", read_all).await
     }
-    shared.oldest_pending.add_to(&shared.published_index, file, &mut queues, now)?;
-    add_settings(file, &mut queues)?;
-    if pending == PendingDetail::ByState {
-        add_parts(file, &shared.published_index, &mut queues, now);
+
+    pub(crate) async fn figures_of(
+        &self,
+        asked: &[QueueKey],
+        routes: &RouteSelection,
+        pending: PendingDetail,
+    ) -> StoreResult<StoreFigures> {
+        let now = self.shared.clock.now();
+        let read = || {
+            let (shared, asked, routes) = (self.shared.clone(), asked.to_vec(), routes.clone());
+            // Those of the first queues. Nothing if the first one has too many routes for a bounded read.
+            move |file: &Snapshot<'_>| {
+                let (mut queues, mut looked_at, mut seen) = (Vec::new(), 0, 0);
+                for &key in &asked {
+                    if seen >= ROUTES_LOOKED_AT {
+                        break;
+                    }
+                    if file.connection.prepare_cached(&sql::HAS_QUEUE)?.exists([key.0])? {
+                        match queue_figures(file, key, &routes, now)? {
+                            Some(figures) => {
+                                seen += figures.route_count();
+                                queues.push((key, figures));
+                            }
+                            None if looked_at == 0 => return Ok(None),
+                            None => break,
+                        }
+                    }
+                    looked_at += 1;
+                }
+                shared.oldest_pending.add_to(&shared.published_index, file, &mut queues, now)?;
+                add_settings(file, &mut queues)?;
+                if pending == PendingDetail::ByState {
+                    add_parts(file, &shared.published_index, &mut queues, now);
+                }
+                Ok(Some(StoreFigures { now, queues, looked_at, database_bytes: shared.ownership.bytes() }))
+            }
+        };
+        self.threads.readers.read_or_long(Lane::Page, "reading figures", read).await
     }
-    Ok(Some(StoreFigures { now, queues, looked_at, database_bytes: shared.ownership.bytes() }))
 }
 
 /// Adds what the pending tasks of queues wait for: the writer knows that. It is asked after the snapshot was taken; if it is

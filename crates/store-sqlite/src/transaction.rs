@@ -102,11 +102,17 @@ impl<'a> SqliteTransaction<'a> {
         self.file.run(&sql::SAVE_UNSETTLED, values, "leaving dependents to be settled").map(drop)
     }
 
-    /// Applies what a change of a task means for the counts and the claim index.
-    fn apply(&mut self, queue: QueueKey, key: TaskKey, delta: &Delta<'_>, after: Option<&TaskHead>) {
-        self.tally.add(queue, delta);
-        self.claim_index.apply(queue, key, delta, after, self.now);
+    /// Applies what a change of a task means for its used run ids, the counts, the claim index and the note of its end.
+    fn apply(&mut self, queue: QueueKey, key: TaskKey, [before, after]: [Option<&TaskHead>; 2]) -> Loaded<()> {
+        let delta = Delta::between(before, after);
+        // The run ids of a task that is deleted were moved with its rows.
+        if let (Some(run_id), Some(_)) = (delta.past_run, after) {
+            self.file.run(&sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "remembering a run")?;
+        }
+        self.tally.add(queue, &delta);
+        self.claim_index.apply(queue, key, &delta, after, self.now);
         self.changed_tasks.add(queue, key);
+        self.note_end(queue, key, [before, after])
     }
 }
 
@@ -205,24 +211,18 @@ impl Transaction for SqliteTransaction<'_> {
         self.claim_index.history.key_given(key);
         let documents = PackedDocuments { args: args.as_str(), metadata: metadata.as_str() }.pack();
         self.file.run(&sql::INSERT_DEFINITION, params![key.0, identity, documents], "creating a task")?;
-        self.apply(queue, key, &Delta::between(None, Some(&head)), Some(&head));
-        self.note_end(queue, key, None, Some(&head))?;
+        self.apply(queue, key, [None, Some(&head)])?;
         Ok(Some(key))
     }
 
     fn save_change(&mut self, queue: QueueKey, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
         let after = change.head_after(before);
-        let delta = Delta::between(Some(before), Some(&after));
         let outcome = match change.keeps_outcome() {
             true => None,
             false => self.changed_outcome(key, |outcome| change.apply_to_outcome(outcome))?,
         };
         self.save_rows(key, (before, &after), outcome.as_ref())?;
-        if let Some(run_id) = delta.past_run {
-            self.file.run(&sql::INSERT_PAST_RUN, params![key.0, run_id.as_str()], "remembering a run")?;
-        }
-        self.apply(queue, key, &delta, Some(&after));
-        self.note_end(queue, key, Some(before), Some(&after))
+        self.apply(queue, key, [Some(before), Some(&after)])
     }
 
     fn save_update(&mut self, queue: QueueKey, key: TaskKey, before: &Task, after: &Task) -> Loaded<()> {
@@ -245,8 +245,7 @@ impl Transaction for SqliteTransaction<'_> {
         for id in before.scheduling.dependencies.as_slice() {
             self.delete_dependency(queue, *id, key)?;
         }
-        self.apply(queue, key, &Delta::between(Some(before), None), None);
-        self.note_end(queue, key, Some(before), None)
+        self.apply(queue, key, [Some(before), None])
     }
 
     fn may_have_dependents(&mut self, queue: QueueKey, dependency: TaskId) -> Loaded<bool> {

@@ -16,7 +16,7 @@ use taskqueue_store::transfer::{
     CHUNK_BYTES, CHUNK_RUNS, CHUNK_TASKS, Chunk, DeletedRun, Source, Target, Totals, TransferError, TransferredOutput,
     TransferredTask,
 };
-use taskqueue_store::{Queue, QueueKey, StoreError, StoreResult, TaskKey, Transaction};
+use taskqueue_store::{Queue, QueueKey, StoreError, StoreResult, Transaction};
 
 use crate::claim_index::ClaimIndex;
 use crate::open::OpenError;
@@ -89,18 +89,6 @@ impl SqliteTransfer {
         }
     }
 
-    /// Returns what is noted of each of these dependencies of a task.
-    fn noted(
-        &self,
-        queue: QueueKey,
-        key: TaskKey,
-        dependencies: &Dependencies,
-    ) -> rusqlite::Result<Vec<DependencyState>> {
-        let mut statement = self.connection.prepare_cached(&sql::FIND_DEPENDENCY)?;
-        let mut noted = |id: &TaskId| statement.query_row(params![queue.0, id.as_str(), key.0], rows::dependency_state);
-        dependencies.as_slice().iter().map(&mut noted).collect()
-    }
-
     /// A dependency that has changed is told to those that wait for it, should the source have left that to do.
     fn note_changed_dependencies(&self) -> StoreResult<()> {
         let mut changed = Vec::new();
@@ -134,7 +122,10 @@ impl Source for SqliteTransfer {
             let Some(queue) = self.queues.get(&queue_key) else { return Ok(CONTINUE) };
             let key = rows::key(row)?;
             let task = rows::task(row, queue)?;
-            let noted = self.noted(queue_key, key, &task.definition.scheduling.dependencies)?;
+            let mut find = self.connection.prepare_cached(&sql::FIND_DEPENDENCY)?;
+            let noted = |id: &TaskId| find.query_row(params![queue_key.0, id.as_str(), key.0], rows::dependency_state);
+            let dependencies = task.definition.scheduling.dependencies.as_slice();
+            let noted = dependencies.iter().map(noted).collect::<rusqlite::Result<_>>()?;
             let past_runs = all_rows(&self.connection, &sql::LIST_PAST_RUNS, [key.0], rows::run_id)?;
             let output = transferred_output(&self.connection, key)?;
             bytes += rows::bytes(row)? + output.as_ref().map_or(0, TransferredOutput::byte_count);

@@ -8,7 +8,8 @@ mod steps;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
-pub use steps::{BulkSteps, BulkUpdates, Gate, Limit, Outdated, Planned, PlannedWrite, REDECIDED, SharedPlan};
+pub(crate) use steps::PLANS;
+pub use steps::{BulkSteps, Gate, Limit, Outdated, Planned, PlannedWrite, REDECIDED, SharedPlan, update_tasks};
 use taskqueue_core::update::{Documents, Effect};
 use taskqueue_core::{Refusal, Task, TaskHead, Update};
 
@@ -39,11 +40,8 @@ impl<T: BatchTransaction> Execution<'_, T> {
 
     /// The second step. [`StoreError::Busy`] if the plan is outdated, which is then marked and nothing was saved; and when the
     /// limit is over: then the transaction must be undone.
-    pub(crate) fn write_plan(
-        &mut self,
-        bulk: &BulkUpdate,
-        PlannedWrite { plan, limit, gate }: &PlannedWrite<T::Snapshot>,
-    ) -> StoreResult<Updated> {
+    pub(crate) fn write_plan(&mut self, bulk: &BulkUpdate, write: &PlannedWrite<T::Snapshot>) -> StoreResult<Updated> {
+        let PlannedWrite { plan, limit, gate } = write;
         let mut planned = plan.lock();
         // An earlier attempt may have marked it, and have been undone.
         planned.outdated = None;
@@ -80,7 +78,13 @@ impl<T: BatchTransaction> Execution<'_, T> {
             let keys: Vec<TaskKey> = effects.keys().copied().collect();
             let heads = self.tx.load_heads(&keys)?;
             for heads in heads.chunk_by(loaded_together(update)) {
-                let merged = self.merged_documents(heads, update)?;
+                // What the patches make of the JSON, which is the one that the plan has seen.
+                let mut merged: HashMap<TaskKey, Documents> = HashMap::new();
+                if update.has_patches() {
+                    let keys: Vec<TaskKey> = heads.iter().map(|(key, _)| *key).collect();
+                    let documents = self.tx.load_documents(&keys)?;
+                    merged.extend(documents.into_iter().map(|(key, before)| (key, update.documents_after(&before))));
+                }
                 for (key, before) in heads {
                     let Some(effect) = effects.get(key) else { continue };
                     let again;
@@ -104,21 +108,6 @@ impl<T: BatchTransaction> Execution<'_, T> {
                 }
             }
         }
-    }
-
-    /// Returns what the patches make of the JSON of these tasks; nothing without patches. The JSON is the one that the plan has
-    /// seen.
-    fn merged_documents(
-        &mut self,
-        heads: &[(TaskKey, TaskHead)],
-        update: &Update,
-    ) -> StoreResult<HashMap<TaskKey, Documents>> {
-        if !update.has_patches() {
-            return Ok(HashMap::new());
-        }
-        let keys: Vec<TaskKey> = heads.iter().map(|(key, _)| *key).collect();
-        let documents = self.tx.load_documents(&keys)?;
-        Ok(documents.into_iter().map(|(key, before)| (key, update.documents_after(&before))).collect())
     }
 }
 

@@ -20,7 +20,7 @@ use crate::submission::{BEGIN_LIMIT, Submission, permit};
 use crate::{Store, StoreError, StoreExt, StoreResult};
 
 /// Bulk actions at a time; others wait like every command.
-const ACTIONS: usize = 2;
+pub const ACTIONS: usize = 2;
 /// For how long an action begins new portions. The rest of the 30 seconds of a request is for the last one.
 const TIME_LIMIT: Duration = Duration::from_secs(25);
 /// For how long an action may wait for its turn and look for tasks. Then there is time for a portion: an action that finds tasks
@@ -39,36 +39,28 @@ pub trait FindTasks: Store {
     async fn find_tasks(&self, act: &Arc<ActOnTasks>, range: Option<KeyRange>, most: usize) -> StoreResult<FoundTasks>;
 }
 
-/// The bulk actions of a store, a few at a time.
-pub struct BulkActions {
-    permits: Arc<Semaphore>,
-}
-
-impl Default for BulkActions {
-    fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(ACTIONS)) }
+/// Does a bulk action, as many at a time as there are permits. When a caller drops this, the portion that has begun is finished
+/// and no other begins.
+pub async fn act_on_tasks(
+    store: &impl FindTasks,
+    permits: &Arc<Semaphore>,
+    act: Arc<ActOnTasks>,
+) -> StoreResult<Acted> {
+    if act.dry_run {
+        let matched = store.count_tasks(&act.queue, act.selection.clone()).await?;
+        expect(&act, matched)?;
+        return Ok(Acted { matched, changed: 0 });
     }
-}
-
-impl BulkActions {
-    /// Does a bulk action. When a caller drops this, the portion that has begun is finished and no other begins.
-    pub async fn run(&self, store: &impl FindTasks, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
-        if act.dry_run {
-            let matched = store.count_tasks(&act.queue, act.selection.clone()).await?;
-            expect(&act, matched)?;
-            return Ok(Acted { matched, changed: 0 });
-        }
-        let begun = Instant::now();
-        let _permit = permit(&self.permits).await?;
-        let gate = Gate::of_this_task();
-        let most = gate.found_at_once.unwrap_or(FOUND_MAX);
-        let find = timeout_at(begun + FIND_LIMIT, store.find_tasks(&act, None, most)).await;
-        let found = find.map_err(|_| StoreError::Busy)??;
-        expect(&act, found.matched)?;
-        let (deadline, acted) = (begun + TIME_LIMIT, Acted { matched: found.matched, changed: 0 });
-        let mut work = Work { store, gate, act, deadline, acted, size: PORTION_FIRST };
-        work.run(found).await
-    }
+    let begun = Instant::now();
+    let _permit = permit(permits).await?;
+    let gate = Gate::of_this_task();
+    let most = gate.found_at_once.unwrap_or(FOUND_MAX);
+    let find = timeout_at(begun + FIND_LIMIT, store.find_tasks(&act, None, most)).await;
+    let found = find.map_err(|_| StoreError::Busy)??;
+    expect(&act, found.matched)?;
+    let (deadline, acted) = (begun + TIME_LIMIT, Acted { matched: found.matched, changed: 0 });
+    let mut work = Work { store, gate, act, deadline, acted, size: PORTION_FIRST };
+    work.run(found).await
 }
 
 fn expect(act: &ActOnTasks, matched: u64) -> StoreResult<()> {

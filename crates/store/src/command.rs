@@ -1,4 +1,5 @@
-//! What can be written: one type for each writing verb of the contract, with the type of its answer.
+//! What can be written: one type for each writing verb of the contract, with the type of its answer and the function that executes
+//! it.
 
 use std::slice;
 use std::sync::Arc;
@@ -8,15 +9,18 @@ use taskqueue_core::lifecycle::{RunReport, TaskAction};
 use taskqueue_core::observation::Report;
 pub use taskqueue_core::run_item::{RunAction, RunItem};
 use taskqueue_core::{
-    BulkAction, Definition, Identity, JsonObject, QueueName, Refusal, Retention, Route, RunId, SettingsPatch, Task,
-    TaskId, TaskSelection, Timestamp, Update, WorkerId,
+    BulkAction, Definition, Identity, JsonObject, QueueName, QueueSettings, Refusal, Retention, Route, RunId,
+    SettingsPatch, Task, TaskId, TaskSelection, Timestamp, Update, WorkerId,
 };
 
 use crate::activity::{ActivityRow, ProcessId};
 use crate::bulk_action::{BlockedTask, ChangeRecord, FoundTask};
+use crate::execute::Execution;
 use crate::portions::Portion;
-use crate::submission::Submission;
-use crate::{QueueKey, Store, StoreResult, WriteRequest};
+use crate::submission::{Reply, Submission};
+use crate::transaction::BatchTransaction;
+use crate::write_request::commands;
+use crate::{QueueKey, Store, StoreResult};
 
 /// One write. Writes behave as if they happened one after the other.
 pub trait Command: Send + Sized {
@@ -35,27 +39,179 @@ pub trait Command: Send + Sized {
     }
 }
 
-/// Makes sure that a queue exists. Answers whether it is new.
-#[derive(Clone, Debug)]
-pub struct CreateQueue {
-    pub queue: QueueName,
-    /// How long ended tasks are kept if it is new. A queue that is there keeps its settings.
-    pub retention: Retention,
-}
+commands! {
+    /// Makes sure that a queue exists. Answers whether it is new.
+    CreateQueue(queue) -> bool: create_queue {
+        pub queue: QueueName,
+        /// How long ended tasks are kept if it is new. A queue that is there keeps its settings.
+        pub retention: Retention,
+    }
 
-#[derive(Clone, Debug)]
-pub struct DeleteQueue {
-    pub queue: QueueName,
-    /// True if its tasks are deleted with it.
-    pub cascade: bool,
-}
+    DeleteQueue(queue) -> (): delete_queue {
+        pub queue: QueueName,
+        /// True if its tasks are deleted with it.
+        pub cascade: bool,
+    }
 
-/// Creates a task or recognises that its creation is repeated.
-#[derive(Clone, Debug)]
-pub struct CreateTask {
-    pub queue: QueueName,
-    pub id: TaskId,
-    pub new: Box<NewTask>,
+    /// Creates a task or recognises that its creation is repeated.
+    CreateTask(queue) -> CreatedTask: create_task {
+        pub queue: QueueName,
+        pub id: TaskId,
+        pub new: Box<NewTask>,
+    } => bytes |created| created.task.bytes();
+
+    /// Creates several tasks, each judged like a [`CreateTask`] of its own, one after the other. Answers for each whether it was
+    /// created by this command.
+    CreateTasks(queue) -> Items<bool>: create_tasks {
+        pub queue: QueueName,
+        pub tasks: Portion<(TaskId, Box<NewTask>)>,
+    }
+
+    /// Updates a task. Answers the task.
+    UpdateTask(queue) -> Box<Task>: update_task {
+        pub queue: QueueName,
+        pub id: TaskId,
+        pub update: Box<Update>,
+    } => bytes |task| task.bytes();
+
+    /// Updates every task that matches and is not running, or none. Callers use [`Store::update_tasks`].
+    UpdateTasks(bulk.queue) -> Updated: update_tasks {
+        pub bulk: Arc<BulkUpdate>,
+    }
+
+    /// Cancels or requeues a task. Answers the task.
+    ActOnTask(queue) -> Box<Task>: act_on_task {
+        pub queue: QueueName,
+        pub id: TaskId,
+        pub action: TaskAction,
+    } => bytes |task| task.bytes();
+
+    /// One portion of a bulk action: tasks that were selected when they were found. Each is decided again.
+    ActOnFound(act.queue) -> PortionOutcome: act_on_found {
+        pub act: Arc<ActOnTasks>,
+        /// The queue that they were found in. One of the same name may have taken its place.
+        pub(crate) queue: QueueKey,
+        pub tasks: Vec<FoundTask>,
+        /// The changes since they were found, if the storage records that.
+        pub(crate) changes: Option<Arc<dyn ChangeRecord>>,
+    }
+
+    /// Deletes a task, if it exists.
+    DeleteTask(queue) -> (): delete_task {
+        pub queue: QueueName,
+        pub id: TaskId,
+    }
+
+    /// Claims the first pending task of a route.
+    Claim(queue) -> Option<Box<Claimed>>: claim {
+        pub queue: QueueName,
+        pub route: Route,
+        pub run_id: RunId,
+        /// The claimant's words about itself, if any.
+        pub worker: Option<JsonObject>,
+    } => known |claim| Lookup::Task(claim.into()) => None;
+      => bytes |claimed| claimed.as_ref().map_or(0, |claimed| claimed.task.bytes());
+
+    /// Claims a task for each of these runs, each judged like a [`Claim`] of its own, one after the other.
+    ClaimTasks(queue) -> ClaimedItems: claim_tasks {
+        pub queue: QueueName,
+        pub route: Route,
+        pub run_ids: Vec<RunId>,
+        /// The claimant's words about itself, if any.
+        pub worker: Option<JsonObject>,
+        /// The words that it adds for each run, as a merge patch; empty if it adds nothing.
+        pub workers: Vec<JsonObject>,
+        /// The bytes of a claimed task in the answer.
+        pub measure: fn(&Claimed) -> usize,
+        /// The bytes that all of them may have, the first one aside. What no longer fits is not claimed; a task that one of the
+        /// runs has already is not shown, and its item is [`Busy`](crate::StoreError::Busy).
+        pub most_bytes: usize,
+    } => known |claims| Lookup::Task(claims.into()) => claims.nothing();
+      => bytes |items| items.iter().flatten().flatten().map(|claimed| claimed.task.bytes()).sum();
+
+    /// Renews the lease of a run, and may record its progress. Answers the new end of the lease.
+    Heartbeat(queue) -> Timestamp: heartbeat {
+        pub queue: QueueName,
+        pub id: TaskId,
+        pub run_id: RunId,
+        pub progress: Option<JsonObject>,
+    }
+
+    /// Records how far a run is.
+    ReportProgress(queue) -> (): report_progress {
+        pub queue: QueueName,
+        pub id: TaskId,
+        pub run_id: RunId,
+        pub progress: JsonObject,
+    }
+
+    /// Keeps what a run prints.
+    AddOutput(queue) -> (): add_output {
+        pub queue: QueueName,
+        pub id: TaskId,
+        pub run_id: RunId,
+        /// The number of bytes of output before it.
+        pub offset: u64,
+        pub text: Arc<str>,
+        /// The bytes of output that are kept of a task.
+        pub most_bytes: usize,
+    }
+
+    /// Ends a run.
+    ReportRun(queue) -> (): report_run {
+        pub queue: QueueName,
+        pub id: TaskId,
+        pub run_id: RunId,
+        pub report: RunReport,
+    }
+
+    /// Renews the leases of some runs, records their progress and ends others, each judged like a [`Heartbeat`], [`ReportProgress`]
+    /// or [`ReportRun`] of its own, one after the other. Answers for each the new end of its lease, if it has one.
+    ReportRuns(queue) -> Items<Option<Timestamp>>: report_runs {
+        pub queue: QueueName,
+        pub reports: Portion<RunItem>,
+    }
+
+    /// Records an observation.
+    ReportWorker(queue) -> (): report_worker {
+        pub queue: QueueName,
+        pub id: WorkerId,
+        pub report: Report,
+    }
+
+    /// Records what a worker measured, if it is observed.
+    ReportTelemetry(queue) -> (): report_telemetry {
+        pub queue: QueueName,
+        pub id: WorkerId,
+        pub telemetry: JsonObject,
+    }
+
+    /// Deletes an observation, if it exists.
+    WithdrawWorker(queue) -> (): withdraw_worker {
+        pub queue: QueueName,
+        pub id: WorkerId,
+    }
+
+    /// Saves what a process has counted, and forgets what is too old. Answers the time. Callers use
+    /// [`crate::activity::save_activity`].
+    SaveActivity() -> Timestamp: save_activity {
+        pub process: ProcessId,
+        pub rows: Vec<ActivityRow>,
+    }
+
+    /// Changes the settings of a queue. Answers all of them.
+    ChangeSettings(queue) -> QueueSettings: change_settings {
+        pub queue: QueueName,
+        pub patch: SettingsPatch,
+    }
+
+    /// Does what is due and nobody asks for: tasks whose time has come become claimable, dependents are settled, ended tasks are
+    /// deleted that are kept no longer. A part of it at a time.
+    Upkeep() -> UpkeepReport: upkeep; => known |_upkeep| Lookup::Upkeep => UpkeepReport::default();
+
+    /// Ends leases that are over, grants the outage credit, deletes expired observations, and forgets run ids of tasks that
+    /// were deleted long ago.
+    Scan() -> Scanned: scan;
 }
 
 /// A task to be created: the definition with what is computed from it once, off the writer.
@@ -85,28 +241,6 @@ pub struct CreatedTask {
     /// True if it was created by this command.
     pub created: bool,
     pub task: Box<Task>,
-}
-
-/// Creates several tasks, each judged like a [`CreateTask`] of its own, one after the other. Answers for each whether it was
-/// created by this command.
-#[derive(Clone, Debug)]
-pub struct CreateTasks {
-    pub queue: QueueName,
-    pub tasks: Portion<(TaskId, Box<NewTask>)>,
-}
-
-/// Updates a task. Answers the task.
-#[derive(Clone, Debug)]
-pub struct UpdateTask {
-    pub queue: QueueName,
-    pub id: TaskId,
-    pub update: Box<Update>,
-}
-
-/// Updates every task that matches and is not running, or none. Callers use [`Store::update_tasks`].
-#[derive(Clone, Debug)]
-pub struct UpdateTasks {
-    pub bulk: Arc<BulkUpdate>,
 }
 
 #[derive(Clone, Debug)]
@@ -149,17 +283,6 @@ pub struct Acted {
     pub changed: u64,
 }
 
-/// One portion of a bulk action: tasks that were selected when they were found. Each is decided again.
-#[derive(Clone, Debug)]
-pub struct ActOnFound {
-    pub act: Arc<ActOnTasks>,
-    /// The queue that they were found in. One of the same name may have taken its place.
-    pub(crate) queue: QueueKey,
-    pub tasks: Vec<FoundTask>,
-    /// The changes since they were found, if the storage records that.
-    pub(crate) changes: Option<Arc<dyn ChangeRecord>>,
-}
-
 /// The outcome of a portion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortionOutcome {
@@ -172,53 +295,11 @@ pub struct PortionOutcome {
     pub requeued: Vec<TaskId>,
 }
 
-/// Cancels or requeues a task. Answers the task.
-#[derive(Clone, Debug)]
-pub struct ActOnTask {
-    pub queue: QueueName,
-    pub id: TaskId,
-    pub action: TaskAction,
-}
-
-/// Deletes a task, if it exists.
-#[derive(Clone, Debug)]
-pub struct DeleteTask {
-    pub queue: QueueName,
-    pub id: TaskId,
-}
-
-/// Claims the first pending task of a route.
-#[derive(Clone, Debug)]
-pub struct Claim {
-    pub queue: QueueName,
-    pub route: Route,
-    pub run_id: RunId,
-    /// The claimant's words about itself, if any.
-    pub worker: Option<JsonObject>,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
     pub task: Task,
     pub run_id: RunId,
     pub lease_expires_at: Timestamp,
-}
-
-/// Claims a task for each of these runs, each judged like a [`Claim`] of its own, one after the other.
-#[derive(Clone, Debug)]
-pub struct ClaimTasks {
-    pub queue: QueueName,
-    pub route: Route,
-    pub run_ids: Vec<RunId>,
-    /// The claimant's words about itself, if any.
-    pub worker: Option<JsonObject>,
-    /// The words that it adds for each run, as a merge patch; empty if it adds nothing.
-    pub workers: Vec<JsonObject>,
-    /// The bytes of a claimed task in the answer.
-    pub measure: fn(&Claimed) -> usize,
-    /// The bytes that all of them may have, the first one aside. What no longer fits is not claimed; a task that one of the
-    /// runs has already is not shown, and its item is [`Busy`](crate::StoreError::Busy).
-    pub most_bytes: usize,
 }
 
 /// Returns what runs to claim take in memory, and what is said for each of them.
@@ -273,37 +354,6 @@ impl<'a> From<&'a ClaimTasks> for ClaimTarget<'a> {
     }
 }
 
-/// Renews the lease of a run, and may record its progress. Answers the new end of the lease.
-#[derive(Clone, Debug)]
-pub struct Heartbeat {
-    pub queue: QueueName,
-    pub id: TaskId,
-    pub run_id: RunId,
-    pub progress: Option<JsonObject>,
-}
-
-/// Records how far a run is.
-#[derive(Clone, Debug)]
-pub struct ReportProgress {
-    pub queue: QueueName,
-    pub id: TaskId,
-    pub run_id: RunId,
-    pub progress: JsonObject,
-}
-
-/// Keeps what a run prints.
-#[derive(Clone, Debug)]
-pub struct AddOutput {
-    pub queue: QueueName,
-    pub id: TaskId,
-    pub run_id: RunId,
-    /// The number of bytes of output before it.
-    pub offset: u64,
-    pub text: Arc<str>,
-    /// The bytes of output that are kept of a task.
-    pub most_bytes: usize,
-}
-
 /// The kept output of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
@@ -324,77 +374,20 @@ impl Output {
     }
 }
 
-/// Ends a run.
-#[derive(Clone, Debug)]
-pub struct ReportRun {
-    pub queue: QueueName,
-    pub id: TaskId,
-    pub run_id: RunId,
-    pub report: RunReport,
-}
-
-/// Renews the leases of some runs, records their progress and ends others, each judged like a [`Heartbeat`], [`ReportProgress`]
-/// or [`ReportRun`] of its own, one after the other. Answers for each the new end of its lease, if it has one.
-#[derive(Clone, Debug)]
-pub struct ReportRuns {
-    pub queue: QueueName,
-    pub reports: Portion<RunItem>,
-}
-
 /// The outcome of each item, in the order of the command.
 pub type Items<A> = Vec<Result<A, Refusal>>;
 
 /// The outcome of each run of [`ClaimTasks`]: [`Refused`](crate::StoreError::Refused) as a [`Claim`] is, and
 /// [`Busy`](crate::StoreError::Busy) if it has a task that does not fit into the answer. Then it can be asked for again.
-pub type ClaimedItems = Vec<StoreResult<Option<Box<Claimed>>>>;
+pub type ClaimedItems = Vec<ClaimedItem>;
+
+/// The task that a run got, if there was one.
+pub type ClaimedItem = StoreResult<Option<Box<Claimed>>>;
 
 /// Returns whether no run got a task or was refused.
 pub fn has_found_nothing(items: &ClaimedItems) -> bool {
     items.iter().all(|item| matches!(item, Ok(None)))
 }
-
-/// Records an observation.
-#[derive(Clone, Debug)]
-pub struct ReportWorker {
-    pub queue: QueueName,
-    pub id: WorkerId,
-    pub report: Report,
-}
-
-/// Records what a worker measured, if it is observed.
-#[derive(Clone, Debug)]
-pub struct ReportTelemetry {
-    pub queue: QueueName,
-    pub id: WorkerId,
-    pub telemetry: JsonObject,
-}
-
-/// Deletes an observation, if it exists.
-#[derive(Clone, Debug)]
-pub struct WithdrawWorker {
-    pub queue: QueueName,
-    pub id: WorkerId,
-}
-
-/// Saves what a process has counted, and forgets what is too old. Answers the time. Callers use
-/// [`crate::activity::save_activity`].
-#[derive(Clone, Debug)]
-pub struct SaveActivity {
-    pub process: ProcessId,
-    pub rows: Vec<ActivityRow>,
-}
-
-/// Changes the settings of a queue. Answers all of them.
-#[derive(Clone, Debug)]
-pub struct ChangeSettings {
-    pub queue: QueueName,
-    pub patch: SettingsPatch,
-}
-
-/// Does what is due and nobody asks for: tasks whose time has come become claimable, dependents are settled, ended tasks are
-/// deleted that are kept no longer. A part of it at a time.
-#[derive(Clone, Debug)]
-pub struct Upkeep;
 
 /// The work that an upkeep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -410,11 +403,6 @@ pub struct UpkeepReport {
     /// True if somebody waits for it: tasks that are to become claimable. Deletions can wait.
     pub is_urgent: bool,
 }
-
-/// Ends leases that are over, grants the outage credit, deletes expired observations, and forgets run ids of tasks that
-/// were deleted long ago.
-#[derive(Clone, Debug)]
-pub struct Scan;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {

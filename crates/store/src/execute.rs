@@ -1,6 +1,6 @@
 //! Load, decide, save: how each command runs inside a transaction, the same on every backend. The order of checks is the
 //! contract's (docs/reference/http-api.md §4): queue, task, state, size. The decisions themselves are functions of
-//! `core`. Which command is executed by which function is the table of `write_request.rs`. Claims, what runs say and
+//! `core`. Which command is executed by which function is the table of `command.rs`. Claims, what runs say and
 //! commands of several items are in `runs.rs`, what tasks wait for in `dependents.rs`, the portions of bulk actions in `found.rs`,
 //! and what is due without a request at the end.
 
@@ -23,7 +23,9 @@ use crate::command::{
     ActOnTask, ChangeSettings, CreateQueue, CreateTask, CreatedTask, DeleteQueue, DeleteTask, NewTask, ReportTelemetry,
     ReportWorker, SaveActivity, Scan, Scanned, UpdateTask, Upkeep, UpkeepReport, WithdrawWorker,
 };
-use crate::transaction::{BatchTransaction, Outdated, Over, Queue, QueueRef, RELEASED_AT_ONCE, TaskKey, Transaction};
+use crate::transaction::{
+    BatchTransaction, Loaded, Outdated, Over, Queue, QueueRef, RELEASED_AT_ONCE, TaskKey, Transaction,
+};
 use crate::weight::MAX_ITEMS;
 use crate::{StoreError, StoreResult};
 
@@ -82,12 +84,8 @@ impl<T: BatchTransaction> Execution<'_, T> {
         })
     }
 
-    fn create(
-        &mut self,
-        queue: Queue<'_>,
-        id: TaskId,
-        NewTask { definition, not_before, identity }: &NewTask,
-    ) -> StoreResult<Creation> {
+    fn create(&mut self, queue: Queue<'_>, id: TaskId, new: &NewTask) -> StoreResult<Creation> {
+        let NewTask { definition, not_before, identity } = new;
         let outcome = Outcome::empty();
         let definition_bytes = definition.stored_bytes() + not_before_bytes(*not_before);
         let size = check_stored_size(definition_bytes, outcome.result.as_str().len(), 0);
@@ -175,13 +173,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
 
     /// Saves a change and what it means for those that wait for the task, if it has become something else to them. A task that
     /// comes back from its run may find that what it waits for has failed meanwhile.
-    fn save_change(
-        &mut self,
-        queue: QueueRef<'_>,
-        key: TaskKey,
-        before: &TaskHead,
-        change: &Change,
-    ) -> StoreResult<()> {
+    fn save_change(&mut self, queue: QueueRef<'_>, key: TaskKey, before: &TaskHead, change: &Change) -> Loaded<()> {
         self.save_alone(queue, key, before, change)?;
         let (was, is) = (before.lifecycle.status, change.lifecycle.status);
         if DependencyState::of(was) != DependencyState::of(is) {
@@ -331,11 +323,8 @@ pub struct OutageCredit {
 
 /// Lengthens the running leases if no scan took place for too long. Every transaction begins with this, because a
 /// heartbeat may come before the next scan.
-pub fn credit_after_outage<T: Transaction>(
-    tx: &mut T,
-    OutageCredit { seconds, last_scan_at }: OutageCredit,
-) -> StoreResult<u64> {
-    let now = tx.now();
+pub fn credit_after_outage<T: Transaction>(tx: &mut T, credit: OutageCredit) -> StoreResult<u64> {
+    let (OutageCredit { seconds, last_scan_at }, now) = (credit, tx.now());
     let out = last_scan_at.is_some_and(|last| lease::is_longer_than_outage(last, now));
     if !out || seconds == 0 {
         return Ok(0);

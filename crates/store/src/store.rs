@@ -16,8 +16,8 @@ use taskqueue_core::{
 use tokio::sync::Semaphore;
 
 use crate::activity::ActivityLog;
-use crate::bulk::BulkUpdates;
-use crate::bulk_action::BulkActions;
+use crate::bulk::PLANS;
+use crate::bulk_action::ACTIONS;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Command, Lookup, Output, Updated};
 use crate::figures::{ProcessFigures, StoreFigures};
 use crate::page::{WriteTask, WrittenTasks};
@@ -118,8 +118,10 @@ pub struct StoreParts {
     pub secret: Option<InstallationSecret>,
     /// One permit: for the command that is written in many portions. Two would take turns, and each would take twice as long.
     pub portions: Semaphore,
-    pub bulk_updates: BulkUpdates,
-    pub bulk_actions: BulkActions,
+    /// Permits for the plans of bulk updates.
+    pub plans: Arc<Semaphore>,
+    /// Permits for bulk actions.
+    pub actions: Arc<Semaphore>,
 }
 
 impl StoreParts {
@@ -129,8 +131,9 @@ impl StoreParts {
         waiters: Arc<Waiters>,
         secret: Option<InstallationSecret>,
     ) -> Self {
-        let (bulk_updates, bulk_actions) = (BulkUpdates::default(), BulkActions::default());
-        Self { kind, activity, waiters, secret, portions: Semaphore::new(1), bulk_updates, bulk_actions }
+        let permits = |most: usize| Arc::new(Semaphore::new(most));
+        let (plans, actions) = (permits(PLANS), permits(ACTIONS));
+        Self { kind, activity, waiters, secret, portions: Semaphore::new(1), plans, actions }
     }
 }
 

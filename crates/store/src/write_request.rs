@@ -1,26 +1,27 @@
-//! The commands that a writer executes, each with the channel for its own answer: the table of what each is about, what it answers,
-//! and which function executes it.
+//! The commands that a writer executes (`command.rs`), each with the channel for its own answer: what they have in common, and how
+//! they differ for a batch.
 
 use taskqueue_core::lifecycle::TaskAction;
-use taskqueue_core::{QueueName, QueueSettings, Task, Timestamp};
 
-use crate::command::{
-    ActOnFound, ActOnTask, AddOutput, ChangeSettings, Claim, ClaimTasks, Claimed, ClaimedItems, Command, CreateQueue,
-    CreateTask, CreateTasks, CreatedTask, DeleteQueue, DeleteTask, Heartbeat, Items, Lookup, PortionOutcome,
-    ReportProgress, ReportRun, ReportRuns, ReportTelemetry, ReportWorker, SaveActivity, Scan, Scanned, UpdateTask,
-    UpdateTasks, Updated, Upkeep, UpkeepReport, WithdrawWorker,
-};
-use crate::execute::Execution;
-use crate::submission::{Reply, Submission};
-use crate::transaction::BatchTransaction;
-use crate::{Store, StoreResult, weight};
+pub use crate::command::WriteRequest;
+use crate::weight;
 
-/// Declares the commands: the queue that each writes to, if it is one, its answer, the method of [`Execution`], what
-/// differs from a command that always needs the writer, and the bytes of the task in an answer that holds one.
+/// Declares the commands: the queue that each writes to, if it is one, its answer, the method of [`Execution`], its fields, what
+/// the store may know to be missing and the answer then, and the bytes of the task in an answer that holds one.
+///
+/// [`Execution`]: crate::execute::Execution
 macro_rules! commands {
     ($(
-        $command:ident($($($queue:ident).+)?) -> $answer:ty: $execute:ident $({ $($method:tt)* })? $(, bytes $bytes:expr)?;
+        $(#[$doc:meta])*
+        $command:ident($($($queue:ident).+)?) -> $answer:ty: $execute:ident $fields:tt
+            $(=> known |$this:ident| $lookup:expr => $nothing:expr;)? $(=> bytes $bytes:expr;)?
     )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug)]
+            pub struct $command $fields
+        )*
+
         #[derive(Debug)]
         pub enum WriteRequest {
             $($command(Submission<$command>),)*
@@ -57,7 +58,10 @@ macro_rules! commands {
             fn into_request(submission: Submission<Self>) -> WriteRequest {
                 WriteRequest::$command(submission)
             }
-            $($($method)*)?
+            $(fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
+                let $this = self;
+                if store.finds_nothing($lookup) { Some($nothing) } else { None }
+            })?
             $(fn answer_bytes(answer: &Self::Answer) -> usize {
                 let bytes: fn(&Self::Answer) -> usize = $bytes;
                 bytes(answer)
@@ -65,44 +69,7 @@ macro_rules! commands {
         })*
     };
 }
-
-commands! {
-    CreateQueue(queue) -> bool: create_queue;
-    DeleteQueue(queue) -> (): delete_queue;
-    CreateTask(queue) -> CreatedTask: create_task, bytes |created| created.task.bytes();
-    CreateTasks(queue) -> Items<bool>: create_tasks;
-    UpdateTask(queue) -> Box<Task>: update_task, bytes |task| task.bytes();
-    UpdateTasks(bulk.queue) -> Updated: update_tasks;
-    ActOnTask(queue) -> Box<Task>: act_on_task, bytes |task| task.bytes();
-    ActOnFound(act.queue) -> PortionOutcome: act_on_found;
-    DeleteTask(queue) -> (): delete_task;
-    Claim(queue) -> Option<Box<Claimed>>: claim {
-        fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
-            store.finds_nothing(Lookup::Task(self.into())).then_some(None)
-        }
-    }, bytes |claimed| claimed.as_ref().map_or(0, |claimed| claimed.task.bytes());
-    ClaimTasks(queue) -> ClaimedItems: claim_tasks {
-        fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<Self::Answer> {
-            store.finds_nothing(Lookup::Task(self.into())).then(|| self.nothing())
-        }
-    }, bytes |items| items.iter().flatten().flatten().map(|claimed| claimed.task.bytes()).sum();
-    Heartbeat(queue) -> Timestamp: heartbeat;
-    ReportProgress(queue) -> (): report_progress;
-    AddOutput(queue) -> (): add_output;
-    ReportRun(queue) -> (): report_run;
-    ReportRuns(queue) -> Items<Option<Timestamp>>: report_runs;
-    ReportWorker(queue) -> (): report_worker;
-    ReportTelemetry(queue) -> (): report_telemetry;
-    WithdrawWorker(queue) -> (): withdraw_worker;
-    SaveActivity() -> Timestamp: save_activity;
-    ChangeSettings(queue) -> QueueSettings: change_settings;
-    Upkeep() -> UpkeepReport: upkeep {
-        fn known_answer(&self, store: &(impl Store + ?Sized)) -> Option<UpkeepReport> {
-            store.finds_nothing(Lookup::Upkeep).then(UpkeepReport::default)
-        }
-    };
-    Scan() -> Scanned: scan;
-}
+pub(crate) use commands;
 
 impl WriteRequest {
     /// Returns what it takes of a transaction, as far as that is known before (`weight.rs`).

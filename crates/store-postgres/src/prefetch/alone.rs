@@ -10,7 +10,7 @@ use tokio_postgres::{Error, Row};
 use super::{BatchKeys, Begun, NO_CLOCK, PrefetchedRows, begin_to_write};
 use crate::clock::Clock;
 use crate::readers::Read;
-use crate::session::Session;
+use crate::session::{Params, Session, Sql};
 use crate::transaction_rows::Found;
 use crate::{rows, statements as sql};
 
@@ -50,7 +50,8 @@ async fn lock_alone(session: &Session, name: &str) -> Result<Vec<Row>, Error> {
     let mut tried = 0;
     loop {
         tried += 1;
-        announce(session, name).await?;
+        // In a separate transaction, so that others see it.
+        write_alone(session, &sql::HOLD_QUEUE, &[&name, &HELD_MICROS]).await?;
         begin_for_long(session).await?;
         let names = vec![name];
         let locking = async { session.query(&sql::LOCK_QUEUE_ALONE, &[&names]).await };
@@ -69,17 +70,15 @@ async fn begin_for_long(session: &Session) -> Result<(), Error> {
     begun.and(set)
 }
 
-/// Announces that a queue is needed alone, in a separate transaction, so that others see it.
-async fn announce(session: &Session, name: &str) -> Result<(), Error> {
-    let (begun, held) = join(begin_to_write(session), session.execute(&sql::HOLD_QUEUE, &[&name, &HELD_MICROS])).await;
-    begun.and(held)?;
-    session.execute_text("COMMIT").await
-}
-
 /// Withdraws the announcement that a queue is needed alone.
 pub(crate) async fn free(session: &Session, name: &str) -> Result<(), Error> {
-    let (begun, freed) = join(begin_to_write(session), session.execute(&sql::FREE_QUEUE, &[&name])).await;
-    begun.and(freed)?;
+    write_alone(session, &sql::FREE_QUEUE, &[&name]).await
+}
+
+/// Executes a statement in a transaction of its own.
+async fn write_alone(session: &Session, sql: &'static Sql, params: Params<'_>) -> Result<(), Error> {
+    let (begun, written) = join(begin_to_write(session), session.execute(sql, params)).await;
+    begun.and(written)?;
     session.execute_text("COMMIT").await
 }
 

@@ -94,10 +94,15 @@ fn check_share(checked: &mut Checked<'_, '_>, share: Share) -> Result<()> {
         // What cannot be read was found with the tasks.
         if let (Ok(task), Ok(run_ids)) = (rows::claim_index(row), rows::run_ids(row)) {
             run_ids.into_iter().flatten().for_each(&mut add);
-            let counted = (QueueKey(task.queue_key), task.head.routes, task.status);
-            count_task(checked, &mut counts, share, counted, false);
-            if task.head.extended.archived {
-                count_task(checked, &mut counts, share, counted, true);
+            let (queue, routes) = (QueueKey(task.queue_key), task.head.routes);
+            let digest = digest((queue.0, routes));
+            if share.holds(digest) && checked.queues.contains_key(&queue) {
+                // One that is missing is added only with its first task, so damage does not fill the memory with text.
+                let missing = || KeptCount { queue, routes: shown(routes), kept: 0, left: 0 };
+                let archived = task.head.extended.archived.then_some(true);
+                for of_archived in [false].into_iter().chain(archived) {
+                    counts.entry((digest, task.status, of_archived)).or_insert_with(missing).left -= 1;
+                }
             }
         }
         Ok(checked.watch.row(Step::Derived, done, share.of * checked.tasks))
@@ -144,22 +149,6 @@ fn load_counts(checked: &mut Checked<'_, '_>, share: Share) -> Result<Counts> {
 
 fn shown(routes: &str) -> Box<str> {
     routes[..routes.floor_char_boundary(ROUTES_SHOWN)].into()
-}
-
-fn count_task(
-    checked: &mut Checked<'_, '_>,
-    counts: &mut Counts,
-    share: Share,
-    (queue, routes, status): (QueueKey, &str, Status),
-    of_archived: bool,
-) {
-    let digest = digest((queue.0, routes));
-    if !share.holds(digest) || !checked.queues.contains_key(&queue) {
-        return;
-    }
-    // One that is missing is added only with its first task, so damage does not fill the memory with text.
-    let missing = || KeptCount { queue, routes: shown(routes), kept: 0, left: 0 };
-    counts.entry((digest, status, of_archived)).or_insert_with(missing).left -= 1;
 }
 
 fn report_counts(checked: &mut Checked<'_, '_>, counts: Counts) {

@@ -120,8 +120,7 @@ impl SqliteTransaction<'_> {
         self.save_documents(key, changed.args.as_ref(), changed.metadata.as_ref())?;
         self.claim_index.history.touch();
         self.claim_index.updates += 1;
-        self.apply(queue, key, &Delta::between(Some(before), Some(after)), Some(after));
-        self.note_end(queue, key, Some(before), Some(after))
+        self.apply(queue, key, [Some(before), Some(after)])
     }
 
     /// Removes the rows of a task. Its run ids are moved to those of deleted tasks. Returns how many pieces of output it had.

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Plan;
 use crate::submission::permit;
-use crate::{BulkUpdate, StoreError, StoreResult, Updated};
+use crate::{BulkUpdate, Store, StoreError, StoreResult, Updated};
 
 /// Plans at a time; others wait like every command. One that is written and one that is made: more would only share the
 /// processors.
-const PLANS: usize = 2;
+pub(crate) const PLANS: usize = 2;
 /// Tasks that the write itself decides again at most. When more have changed since the snapshot, the plan is updated first,
 /// outside the writer.
 pub const REDECIDED: usize = 64;
@@ -96,7 +96,7 @@ pub type SharedPlan<S> = Arc<Mutex<Planned<S>>>;
 
 /// The steps of a backend.
 #[async_trait]
-pub trait BulkSteps: Sync {
+pub trait BulkSteps: Store {
     /// From which the backend finds out later what changed since.
     type Snapshot: Send;
 
@@ -131,43 +131,30 @@ pub trait BulkSteps: Sync {
     async fn write_plan(&self, bulk: &Arc<BulkUpdate>, write: PlannedWrite<Self::Snapshot>) -> StoreResult<Updated>;
 }
 
-/// The bulk updates of a store, a few at a time.
-pub struct BulkUpdates {
-    permits: Arc<Semaphore>,
-}
-
-impl Default for BulkUpdates {
-    fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(PLANS)) }
+/// Does a bulk update, one of a few at a time. A caller that drops this before the write has begun has changed nothing.
+///
+/// If the plan is a refusal, or changes no task, it is answered without a write: the answer holds for the snapshot, which
+/// was taken within the call.
+pub async fn update_tasks(store: &impl BulkSteps, bulk: &Arc<BulkUpdate>) -> StoreResult<Updated> {
+    let (caller, gate) = (Arc::new(()), Gate::of_this_task());
+    let limit = Limit::new(&caller);
+    let permit = permit(&store.parts().plans).await?;
+    let planned_first = store.plan(bulk, &limit).await?;
+    // Checked only for the first plan, which was made in one snapshot. A plan that was updated later is a mix of
+    // several moments until the write has decided the remaining tasks.
+    if planned_first.plan.changes().next().is_none() {
+        return Ok(Updated { matched: planned_first.plan.matched(), updated: 0 });
     }
-}
-
-impl BulkUpdates {
-    /// Does a bulk update. A caller that drops this before the write has begun has changed nothing.
-    ///
-    /// If the plan is a refusal, or changes no task, it is answered without a write: the answer holds for the snapshot, which
-    /// was taken within the call.
-    pub async fn run<T: BulkSteps>(&self, store: &T, bulk: &Arc<BulkUpdate>) -> StoreResult<Updated> {
-        let (caller, gate) = (Arc::new(()), Gate::of_this_task());
-        let limit = Limit::new(&caller);
-        let permit = permit(&self.permits).await?;
-        let planned_first = store.plan(bulk, &limit).await?;
-        // Checked only for the first plan, which was made in one snapshot. A plan that was updated later is a mix of
-        // several moments until the write has decided the remaining tasks.
-        if planned_first.plan.changes().next().is_none() {
-            return Ok(Updated { matched: planned_first.plan.matched(), updated: 0 });
-        }
-        let plan = Arc::new(Mutex::new(Planned { _permit: Some(permit), ..planned_first }));
-        loop {
-            gate.pass().await;
-            let write = PlannedWrite { plan: Arc::clone(&plan), limit: limit.of_write(), gate: gate.clone() };
-            let answer = store.write_plan(bulk, write).await;
-            let outdated = plan.lock().outdated.take().filter(|_| answer == Err(StoreError::Busy) && !limit.is_over());
-            match outdated {
-                Some(Outdated::TooManyChanges) => store.catch_up(bulk, &plan, &limit).await?,
-                Some(Outdated::QueueReplaced) => store.replan(bulk, &plan, &limit).await?,
-                None => return answer,
-            }
+    let plan = Arc::new(Mutex::new(Planned { _permit: Some(permit), ..planned_first }));
+    loop {
+        gate.pass().await;
+        let write = PlannedWrite { plan: Arc::clone(&plan), limit: limit.of_write(), gate: gate.clone() };
+        let answer = store.write_plan(bulk, write).await;
+        let outdated = plan.lock().outdated.take().filter(|_| answer == Err(StoreError::Busy) && !limit.is_over());
+        match outdated {
+            Some(Outdated::TooManyChanges) => store.catch_up(bulk, &plan, &limit).await?,
+            Some(Outdated::QueueReplaced) => store.replan(bulk, &plan, &limit).await?,
+            None => return answer,
         }
     }
 }

@@ -22,8 +22,8 @@ use taskqueue_core::stats::{ActivitySeries, PendingDetail, QueueStats, RouteSele
 use self::state::ModelState;
 use self::transaction::ModelTransaction;
 use crate::batch::execute_batch;
-use crate::bulk::{BulkSteps, Limit, Planned, PlannedWrite, Planner};
-use crate::bulk_action::{Collector, FindTasks, FoundTask, FoundTasks, KeyRange};
+use crate::bulk::{BulkSteps, Limit, Planned, PlannedWrite, Planner, update_tasks};
+use crate::bulk_action::{Collector, FindTasks, FoundTask, FoundTasks, KeyRange, act_on_tasks};
 use crate::claimable::AfterCommit;
 use crate::clock::Clock;
 use crate::command::{ActOnTasks, Acted, BulkUpdate, Output, Updated};
@@ -86,11 +86,11 @@ impl Store for ModelStore {
     }
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
-        self.parts.bulk_updates.run(self, &bulk).await
+        update_tasks(self, &bulk).await
     }
 
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {
-        self.parts.bulk_actions.run(self, act).await
+        act_on_tasks(self, &self.parts.actions, act).await
     }
 
     async fn queue_stats(&self, queue: &QueueName, routes: &RouteSelection) -> StoreResult<QueueStats> {

@@ -10,7 +10,7 @@ use taskqueue_core::{DependencyState, Status, TaskHead, TaskId, lifecycle};
 
 use super::{Execution, QueueRef};
 use crate::StoreResult;
-use crate::transaction::{BatchTransaction, Dependents, Needed, Queue, QueueKey, TaskKey, Unsettled};
+use crate::transaction::{BatchTransaction, Dependents, Loaded, Needed, Queue, QueueKey, TaskKey, Unsettled};
 
 /// Dependents that are loaded at a time.
 const LOADED_AT_ONCE: usize = 250;
@@ -68,12 +68,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 
     /// Because of which dependencies a task would be cancelled again at once if it were requeued now.
-    pub(super) fn requeue_blockers(
-        &mut self,
-        queue: QueueKey,
-        key: TaskKey,
-        task: &TaskHead,
-    ) -> StoreResult<Vec<TaskId>> {
+    pub(super) fn requeue_blockers(&mut self, queue: QueueKey, key: TaskKey, task: &TaskHead) -> Loaded<Vec<TaskId>> {
         if task.scheduling.on_dependency_failure != OnDependencyFailure::Cancel {
             return Ok(Vec::new());
         }

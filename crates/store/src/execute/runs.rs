@@ -14,8 +14,8 @@ use taskqueue_core::{JsonObject, Lifecycle, Refusal, Route, RunId, RunningTasks,
 
 use super::{Creation, Execution};
 use crate::command::{
-    AddOutput, Claim, ClaimTasks, Claimed, ClaimedItems, CreateTasks, Heartbeat, Items, NewTask, ReportProgress,
-    ReportRun, ReportRuns, RunAction,
+    AddOutput, Claim, ClaimTasks, Claimed, ClaimedItem, ClaimedItems, CreateTasks, Heartbeat, Items, NewTask,
+    ReportProgress, ReportRun, ReportRuns, RunAction,
 };
 use crate::transaction::{BatchTransaction, Needed, Queue, RunUse, TaskKey};
 use crate::{StoreError, StoreResult};
@@ -23,25 +23,25 @@ use crate::{StoreError, StoreResult};
 impl<T: BatchTransaction> Execution<'_, T> {
     pub(crate) fn heartbeat(&mut self, command: &Heartbeat) -> StoreResult<Timestamp> {
         let queue = self.existing_queue(&command.queue)?;
-        self.renew(queue, command.id, command.run_id, command.progress.as_ref())
+        let run = self.load_run(queue, command.id, command.run_id)?;
+        self.renew(&run, command.progress.as_ref())
     }
 
-    fn renew(
-        &mut self,
-        queue: Queue<'_>,
-        id: TaskId,
-        run_id: RunId,
-        progress: Option<&JsonObject>,
-    ) -> StoreResult<Timestamp> {
+    /// The task of a run that says something.
+    fn load_run<'q>(&mut self, queue: Queue<'q>, id: TaskId, run_id: RunId) -> StoreResult<RunTask<'q>> {
         let key = self.existing_task(queue, id)?;
-        let before = self.tx.load_head(key)?;
-        let progress = progress.map(|value| self.new_progress(key, value)).transpose()?;
-        match lifecycle::heartbeat(&before, run_id, progress, self.tx.now(), self.tx.next_pending_seq()) {
+        Ok(RunTask { queue, key, run_id, before: self.tx.load_head(key)? })
+    }
+
+    fn renew(&mut self, run: &RunTask<'_>, progress: Option<&JsonObject>) -> StoreResult<Timestamp> {
+        let RunTask { queue, key, run_id, before } = run;
+        let progress = progress.map(|value| self.new_progress(*key, value)).transpose()?;
+        match lifecycle::heartbeat(before, *run_id, progress, self.tx.now(), self.tx.next_pending_seq()) {
             Ok(LeaseChange { change, lease_expires_at }) => {
-                self.tx.save_change(queue.key, key, &before, &change)?;
+                self.tx.save_change(queue.key, *key, before, &change)?;
                 Ok(lease_expires_at)
             }
-            Err(refused) => Err(self.refuse_run(queue, key, &before, refused)?),
+            Err(refused) => Err(self.refuse_run(run, refused)?),
         }
     }
 
@@ -51,52 +51,40 @@ impl<T: BatchTransaction> Execution<'_, T> {
 
     pub(crate) fn report_progress(&mut self, command: &ReportProgress) -> StoreResult<()> {
         let queue = self.existing_queue(&command.queue)?;
-        self.record_progress(queue, command.id, command.run_id, &command.progress)
+        let run = self.load_run(queue, command.id, command.run_id)?;
+        self.record_progress(&run, &command.progress)
     }
 
-    fn record_progress(
-        &mut self,
-        queue: Queue<'_>,
-        id: TaskId,
-        run_id: RunId,
-        progress: &JsonObject,
-    ) -> StoreResult<()> {
-        let key = self.existing_task(queue, id)?;
-        let before = self.tx.load_head(key)?;
-        let progress = self.new_progress(key, progress)?;
-        match lifecycle::report_progress(&before, run_id, progress, self.tx.now(), self.tx.next_pending_seq()) {
-            Ok(change) => self.tx.save_change(queue.key, key, &before, &change),
-            Err(refused) => Err(self.refuse_run(queue, key, &before, refused)?),
+    fn record_progress(&mut self, run: &RunTask<'_>, progress: &JsonObject) -> StoreResult<()> {
+        let RunTask { queue, key, run_id, before } = run;
+        let progress = self.new_progress(*key, progress)?;
+        match lifecycle::report_progress(before, *run_id, progress, self.tx.now(), self.tx.next_pending_seq()) {
+            Ok(change) => self.tx.save_change(queue.key, *key, before, &change),
+            Err(refused) => Err(self.refuse_run(run, refused)?),
         }
     }
 
     pub(crate) fn report_run(&mut self, command: &ReportRun) -> StoreResult<()> {
         let queue = self.existing_queue(&command.queue)?;
-        self.end_run(queue, command.id, command.run_id, &command.report)
+        let run = self.load_run(queue, command.id, command.run_id)?;
+        self.end_run(&run, &command.report)
     }
 
-    fn end_run(&mut self, queue: Queue<'_>, id: TaskId, run_id: RunId, report: &RunReport) -> StoreResult<()> {
-        let key = self.existing_task(queue, id)?;
-        let before = self.tx.load_head(key)?;
-        match lifecycle::report_run(&before, run_id, report, self.tx.now(), self.tx.next_pending_seq()) {
+    fn end_run(&mut self, run: &RunTask<'_>, report: &RunReport) -> StoreResult<()> {
+        let RunTask { queue, key, run_id, before } = run;
+        match lifecycle::report_run(before, *run_id, report, self.tx.now(), self.tx.next_pending_seq()) {
             Ok(None) => Ok(()),
-            Ok(Some(change)) => self.save_change(queue.into(), key, &before, &change),
-            Err(refused) => Err(self.refuse_run(queue, key, &before, refused)?),
+            Ok(Some(change)) => self.save_change((*queue).into(), *key, before, &change),
+            Err(refused) => Err(self.refuse_run(run, refused)?),
         }
     }
 
     /// The refusal, after the expiry was saved that goes with it.
-    fn refuse_run(
-        &mut self,
-        queue: Queue<'_>,
-        key: TaskKey,
-        before: &TaskHead,
-        RunRefusal { refusal, expiry }: RunRefusal,
-    ) -> StoreResult<StoreError> {
-        if let Some(expiry) = expiry {
-            self.save_change(queue.into(), key, before, &expiry)?;
+    fn refuse_run(&mut self, run: &RunTask<'_>, refused: RunRefusal) -> StoreResult<StoreError> {
+        if let Some(expiry) = refused.expiry {
+            self.save_change(run.queue.into(), run.key, &run.before, &expiry)?;
         }
-        Ok(refusal.into())
+        Ok(refused.refusal.into())
     }
 
     /// Keeps what a run prints. Nothing of the task changes by it.
@@ -114,6 +102,14 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 }
 
+/// The task of a run that says something, as it is before.
+struct RunTask<'a> {
+    queue: Queue<'a>,
+    key: TaskKey,
+    run_id: RunId,
+    before: TaskHead,
+}
+
 /// The common part of the claims of a command.
 #[derive(Clone, Copy)]
 struct Claims<'a> {
@@ -126,7 +122,7 @@ struct Claims<'a> {
 type ActiveClaim = (TaskKey, Timestamp);
 
 impl<T: BatchTransaction> Execution<'_, T> {
-    pub(crate) fn claim(&mut self, command: &Claim) -> StoreResult<Option<Box<Claimed>>> {
+    pub(crate) fn claim(&mut self, command: &Claim) -> ClaimedItem {
         let queue = self.existing_queue(&command.queue)?;
         let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
         match self.tx.find_run(command.run_id)? {
@@ -148,12 +144,8 @@ impl<T: BatchTransaction> Execution<'_, T> {
     }
 
     /// Claims the first pending task for a new run, unless it does not fit into the answer.
-    fn claim_first(
-        &mut self,
-        Claims { queue, route, worker }: Claims<'_>,
-        run_id: RunId,
-        fits: impl FnOnce(&Claimed) -> bool,
-    ) -> StoreResult<Option<Box<Claimed>>> {
+    fn claim_first(&mut self, claims: Claims<'_>, run_id: RunId, fits: impl FnOnce(&Claimed) -> bool) -> ClaimedItem {
+        let Claims { queue, route, worker } = claims;
         let Some(key) = self.first_claimable(queue, route)? else { return Ok(None) };
         let mut task = self.tx.load_task(queue, key)?;
         let (before, claimant) = (task.head(), Claimant { route, run_id, worker });
@@ -184,29 +176,20 @@ impl<T: BatchTransaction> Execution<'_, T> {
 
     /// A claim with a run id that was used before: the same task for the same queue and route, as long as its lease holds. What it
     /// says of its worker does not matter any more.
-    fn active_claim(
-        &mut self,
-        Claims { queue, route, .. }: Claims<'_>,
-        run_id: RunId,
-        used: RunUse,
-    ) -> StoreResult<ActiveClaim> {
+    fn active_claim(&mut self, claims: Claims<'_>, run_id: RunId, used: RunUse) -> StoreResult<ActiveClaim> {
         let RunUse::Active(owner, key) = used else { return Err(Refusal::StaleRun { run_id }.into()) };
         let Lifecycle { run, last_route, .. } = self.tx.load_head(key)?.lifecycle;
         // Another server may have ended the run after the run id was found.
         let active = run.filter(|run| run.run_id == run_id && lease::run_over(run, self.tx.now()).is_none());
         let Some(ActiveRun { lease_expires_at, .. }) = active else { return Err(Refusal::StaleRun { run_id }.into()) };
-        if owner != queue.key || last_route.as_ref() != Some(route) {
+        if owner != claims.queue.key || last_route.as_ref() != Some(claims.route) {
             return Err(Refusal::RunIdConflict { run_id }.into());
         }
         Ok((key, lease_expires_at))
     }
 
-    fn load_active(
-        &mut self,
-        queue: Queue<'_>,
-        run_id: RunId,
-        (key, lease_expires_at): ActiveClaim,
-    ) -> StoreResult<Box<Claimed>> {
+    fn load_active(&mut self, queue: Queue<'_>, run_id: RunId, active: ActiveClaim) -> StoreResult<Box<Claimed>> {
+        let (key, lease_expires_at) = active;
         Ok(Box::new(Claimed { task: self.tx.load_task(queue, key)?, run_id, lease_expires_at }))
     }
 }
@@ -228,11 +211,8 @@ impl<T: BatchTransaction> Execution<'_, T> {
         Ok(items)
     }
 
-    pub(crate) fn report_runs(
-        &mut self,
-        ReportRuns { queue, reports }: &ReportRuns,
-    ) -> StoreResult<Items<Option<Timestamp>>> {
-        let queue = self.existing_queue(queue)?;
+    pub(crate) fn report_runs(&mut self, command: &ReportRuns) -> StoreResult<Items<Option<Timestamp>>> {
+        let (queue, reports) = (self.existing_queue(&command.queue)?, &command.reports);
         self.tx.prepare(queue.key, Needed::Tasks(reports.iter().map(|report| report.task_id).collect()))?;
         let mut items = Vec::with_capacity(reports.len());
         for report in reports.iter() {
@@ -240,12 +220,12 @@ impl<T: BatchTransaction> Execution<'_, T> {
             if self.after_commit.done.is_full() && !items.is_empty() {
                 break;
             }
-            let (id, run_id) = (report.task_id, report.run_id);
-            let done = match &report.action {
-                RunAction::Heartbeat { progress } => self.renew(queue, id, run_id, progress.as_ref()).map(Some),
-                RunAction::Progress { progress } => self.record_progress(queue, id, run_id, progress).map(|()| None),
-                RunAction::End(report) => self.end_run(queue, id, run_id, report).map(|()| None),
-            };
+            let run = self.load_run(queue, report.task_id, report.run_id);
+            let done = run.and_then(|run| match &report.action {
+                RunAction::Heartbeat { progress } => self.renew(&run, progress.as_ref()).map(Some),
+                RunAction::Progress { progress } => self.record_progress(&run, progress).map(|()| None),
+                RunAction::End(report) => self.end_run(&run, report).map(|()| None),
+            });
             items.push(item(done)?);
         }
         Ok(items)
@@ -299,7 +279,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         run_id: RunId,
         used: RunUse,
         bytes: &mut AnswerBytes<'_>,
-    ) -> StoreResult<StoreResult<Option<Box<Claimed>>>> {
+    ) -> StoreResult<ClaimedItem> {
         let active = match item(self.active_claim(claims, run_id, used))? {
             Ok(active) => active,
             Err(refusal) => return Ok(Err(refusal.into())),

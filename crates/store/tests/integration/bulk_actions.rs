@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use taskqueue_store::bulk_action::{BulkActions, FindTasks, FoundTasks, KeyRange};
+use taskqueue_store::bulk_action::{ACTIONS, FindTasks, FoundTasks, KeyRange, act_on_tasks};
 use taskqueue_store::conformance::model::variant::ModelVariant;
 use taskqueue_store::conformance::prelude::*;
 use taskqueue_store::write_request::WriteRequest;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, advance, timeout};
 
 /// Several portions.
@@ -58,12 +59,12 @@ impl Troubled {
 
     /// Cancels everything; gives the answer, how long it took, and how many tasks are cancelled.
     async fn cancel_all(&self) -> (Result<Acted, StoreError>, Duration, u64) {
-        self.cancel_all_by(&BulkActions::default()).await
+        self.cancel_all_by(&Arc::new(Semaphore::new(ACTIONS))).await
     }
 
-    async fn cancel_all_by(&self, actions: &BulkActions) -> (Result<Acted, StoreError>, Duration, u64) {
+    async fn cancel_all_by(&self, permits: &Arc<Semaphore>) -> (Result<Acted, StoreError>, Duration, u64) {
         let begun = Instant::now();
-        let answer = actions.run(self, Arc::new(act_on_all("q", BulkAction::Cancel, "exists(id)"))).await;
+        let answer = act_on_tasks(self, permits, Arc::new(act_on_all("q", BulkAction::Cancel, "exists(id)"))).await;
         let took = begun.elapsed();
         (answer, took, self.model.count_tasks(&queue("q"), of_status(Status::Cancelled)).await.unwrap())
     }
@@ -216,9 +217,9 @@ async fn an_action_whose_search_is_slow_still_changes_tasks() {
 async fn the_wait_for_a_turn_counts_as_search() {
     let store = Troubled::slow(Duration::from_secs(17), Done).await;
     let first = Troubled::slow(Duration::from_secs(4), Done).await;
-    let actions = BulkActions::default();
+    let permits = Arc::new(Semaphore::new(ACTIONS));
     let (_, _, (answer, took, cancelled)) =
-        tokio::join!(first.cancel_all_by(&actions), first.cancel_all_by(&actions), store.cancel_all_by(&actions));
+        tokio::join!(first.cancel_all_by(&permits), first.cancel_all_by(&permits), store.cancel_all_by(&permits));
     assert_eq!((answer, took.as_secs(), cancelled), (Err(StoreError::Busy), 20, 0));
 }
 
