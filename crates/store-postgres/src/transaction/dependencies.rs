@@ -249,9 +249,9 @@ impl PostgresTransaction<'_> {
     }
 }
 
-/// Dependencys that are found at once: a few milliseconds, and few tasks are held that the transaction does not get to.
+/// Pairs that are found at once: a few milliseconds, and few tasks are held that the transaction does not get to.
 const WALKED: usize = 250;
-/// Dependencys that are listed at once. Since they were found there may be more.
+/// Pairs that are listed at once. Since they were found there may be more.
 const LISTED: i64 = 1_000;
 
 impl PostgresTransaction<'_> {
