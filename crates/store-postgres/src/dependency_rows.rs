@@ -11,6 +11,8 @@ use crate::transaction_rows::{Found, TransactionRows};
 
 /// A task, a dependency of it by its id, and the queue of both.
 type Pair = (QueueKey, TaskId, TaskKey);
+/// A task that others wait for.
+pub(crate) type Dependency = (QueueKey, TaskId);
 
 /// What is noted of a dependency of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +28,11 @@ pub(crate) struct DependencyRows {
     /// Of tasks that this transaction holds: nobody else changes these.
     pub(crate) pairs: BTreeMap<Pair, Noted>,
     /// Dependencies of which all pairs are here, except those that `held_elsewhere` tells of.
-    pub(crate) complete: HashSet<(QueueKey, TaskId)>,
+    pub(crate) complete: HashSet<Dependency>,
     /// Dependencies that tasks wait for which others held when they were listed. What was noted of those may have changed since.
-    pub(crate) held_elsewhere: HashSet<(QueueKey, TaskId)>,
+    pub(crate) held_elsewhere: HashSet<Dependency>,
     /// Dependencies whose dependents are asked for soon; and whether those are cancelled with them, and so on.
-    pub(crate) expected: BTreeMap<(QueueKey, TaskId), bool>,
+    pub(crate) expected: BTreeMap<Dependency, bool>,
     /// Dependencies whose status is asked for soon.
     pub(crate) looked_up_next: VecDeque<(QueueKey, Dependencies)>,
     /// No task of any queue waits for another one, as was found after all tasks were locked that this transaction holds.
@@ -38,7 +40,7 @@ pub(crate) struct DependencyRows {
     /// The same of single queues.
     pub(crate) queues: HashMap<QueueKey, bool>,
     /// Tasks that were locked against changes by others.
-    pub(crate) statuses: HashMap<(QueueKey, TaskId), Found<Status>>,
+    pub(crate) statuses: HashMap<Dependency, Found<Status>>,
     /// Whether this transaction has its queue for itself alone: who holds a task of it lets it go soon, and nobody else changes one.
     pub(crate) is_alone: bool,
     /// Queues in which a task waits for another one, as far as it is known here.
@@ -50,7 +52,7 @@ pub(crate) struct DependencyRows {
     /// To be noted: whose dependents are to be looked at again, and whether only because they did not exist.
     pub(crate) unsettled: BTreeSet<(QueueKey, TaskId, bool)>,
     /// The rows of those that this transaction works off.
-    pub(crate) found_unsettled: HashMap<(QueueKey, TaskId), i64>,
+    pub(crate) found_unsettled: HashMap<Dependency, i64>,
     /// The last of these rows that was loaded, and how many they were.
     pub(crate) unsettled_seen: (i64, usize),
     /// Those of them that were not looked at yet.
@@ -130,17 +132,21 @@ impl DependencyRows {
     }
 
     /// If this dependency is expected: itself, and at most so many with it that are expected in the same way.
-    pub(crate) fn take_expected(&mut self, of: (QueueKey, TaskId), most: usize) -> Option<(Vec<TaskId>, bool)> {
-        let follows = self.expected.remove(&of)?;
-        let alike = self.expected.iter().filter(|((other, _), kind)| *other == of.0 && **kind == follows);
+    pub(crate) fn take_expected(
+        &mut self,
+        (queue, dependency): Dependency,
+        most: usize,
+    ) -> Option<(Vec<TaskId>, bool)> {
+        let follows = self.expected.remove(&(queue, dependency))?;
+        let alike = self.expected.iter().filter(|((other, _), kind)| *other == queue && **kind == follows);
         let others = alike.map(|((_, id), _)| *id).take(most.saturating_sub(1));
-        Some((std::iter::once(of.1).chain(others).collect(), follows))
+        Some((std::iter::once(dependency).chain(others).collect(), follows))
     }
 
     /// The tasks that wait for this one, behind `after`, by key, with what is noted.
     pub(crate) fn dependents(
         &self,
-        (queue, dependency): (QueueKey, TaskId),
+        (queue, dependency): Dependency,
         after: Option<TaskKey>,
     ) -> impl Iterator<Item = (TaskKey, DependencyState)> {
         let first = after.map_or(i64::MIN, |after| after.0.saturating_add(1));
@@ -157,7 +163,7 @@ impl DependencyRows {
     }
 
     /// Forgets what was loaded, except the status of dependencies that `is_changed` does not hold for.
-    pub(crate) fn forget(&mut self, is_changed: impl Fn(&(QueueKey, TaskId)) -> bool) {
+    pub(crate) fn forget(&mut self, is_changed: impl Fn(&Dependency) -> bool) {
         self.pairs.clear();
         self.complete.clear();
         self.held_elsewhere.clear();

@@ -15,6 +15,7 @@ use taskqueue_store::transaction::{Dependents, Loaded, QueueKey, TaskKey, Transa
 use tokio_postgres::Row;
 
 use super::PostgresTransaction;
+use crate::dependency_rows::Dependency;
 use crate::derived_tables::state_number;
 use crate::rows::{self, UnsettledRow};
 use crate::session::Params;
@@ -36,9 +37,6 @@ const UNSETTLED: usize = 500;
 const UNSETTLED_AT_ONCE: i64 = 100;
 /// Tasks that did not exist when they were waited for which one transaction looks at, at most: a few milliseconds.
 const MISSING_AT_ONCE: i64 = 1_000;
-
-/// A task that others wait for.
-type Dependency = (QueueKey, TaskId);
 
 impl PostgresTransaction<'_> {
     /// Those of these queues, which no command has named, whose tasks this transaction may change, with the settings that count. Others
@@ -68,21 +66,21 @@ impl PostgresTransaction<'_> {
     /// and a task that could be claimed at once would be left to it.
     pub(super) fn hold_dependents(
         &mut self,
-        of: Dependency,
+        (queue, dependency): Dependency,
         after: Option<TaskKey>,
         most: usize,
     ) -> Loaded<Dependents> {
-        let is_complete = self.rows.dependencies.complete.contains(&of);
-        if !is_complete && self.hold_queues(&HashSet::from([of.0]))?.is_empty() {
+        let is_complete = self.rows.dependencies.complete.contains(&(queue, dependency));
+        if !is_complete && self.hold_queues(&HashSet::from([queue]))?.is_empty() {
             return Ok(Dependents { tasks: Vec::new(), held_elsewhere: true });
         }
         loop {
-            let found = self.try_to_hold_dependents(of, after, most)?;
+            let found = self.try_to_hold_dependents((queue, dependency), after, most)?;
             if !found.held_elsewhere || self.rows.dependencies.pauses == PAUSES {
                 return Ok(found);
             }
             self.rows.dependencies.pauses += 1;
-            self.rows.dependencies.complete.remove(&of);
+            self.rows.dependencies.complete.remove(&(queue, dependency));
             self.wait("loading dependents", async {
                 tokio::time::sleep(PAUSE).await;
                 Ok(())
@@ -90,19 +88,24 @@ impl PostgresTransaction<'_> {
         }
     }
 
-    fn try_to_hold_dependents(&mut self, of: Dependency, after: Option<TaskKey>, most: usize) -> Loaded<Dependents> {
-        let is_here = |tx: &Self| tx.rows.dependencies.complete.contains(&of);
+    fn try_to_hold_dependents(
+        &mut self,
+        (queue, dependency): Dependency,
+        after: Option<TaskKey>,
+        most: usize,
+    ) -> Loaded<Dependents> {
+        let is_here = |tx: &Self| tx.rows.dependencies.complete.contains(&(queue, dependency));
         if !is_here(self) {
-            self.walk_from(of)?;
+            self.walk_from((queue, dependency))?;
         }
         if is_here(self) {
-            return Ok(self.held_dependents(of, after, None, most));
+            return Ok(self.held_dependents((queue, dependency), after, None, most));
         }
-        self.rows.dependencies.held_elsewhere.remove(&of);
+        self.rows.dependencies.held_elsewhere.remove(&(queue, dependency));
         let mut listed_until = after;
         loop {
             let (first, limit) = (listed_until.map_or(i64::MIN, |key| key.0), i64::try_from(most).unwrap_or(i64::MAX));
-            let params: Params<'_> = &[&of.0.0, &of.1.as_str(), &first, &limit];
+            let params: Params<'_> = &[&queue.0, &dependency.as_str(), &first, &limit];
             // In this order: what is noted of a locked task does not change any more.
             let (lock, list) = ((&sql::LOCK_DEPENDENTS, params), (&sql::LIST_DEPENDENTS, params));
             let (locked, listed) = self.query_both("loading dependents", lock, list)?;
@@ -113,7 +116,7 @@ impl PostgresTransaction<'_> {
                 self.rows.add_listed(&row);
             }
             let more = listed.len() == most;
-            let found = self.held_dependents(of, after, listed_until.filter(|_| more), most);
+            let found = self.held_dependents((queue, dependency), after, listed_until.filter(|_| more), most);
             if !more || found.held_elsewhere || found.tasks.len() == most {
                 return Ok(found);
             }
@@ -123,13 +126,13 @@ impl PostgresTransaction<'_> {
     /// Of what is here, behind `after` and up to `until`.
     fn held_dependents(
         &self,
-        of: Dependency,
+        (queue, dependency): Dependency,
         after: Option<TaskKey>,
         until: Option<TaskKey>,
         most: usize,
     ) -> Dependents {
-        let held_elsewhere = self.rows.dependencies.held_elsewhere.contains(&of);
-        let behind = self.rows.dependencies.dependents(of, after);
+        let held_elsewhere = self.rows.dependencies.held_elsewhere.contains(&(queue, dependency));
+        let behind = self.rows.dependencies.dependents((queue, dependency), after);
         let wanted = behind.take_while(|(key, _)| until.is_none_or(|until| *key <= until)).take(most);
         Dependents { tasks: wanted.collect(), held_elsewhere }
     }
@@ -256,9 +259,9 @@ const LISTED: i64 = 1_000;
 
 impl PostgresTransaction<'_> {
     /// If the dependents of this task were expected to be asked for: loads them together with others that are expected.
-    fn walk_from(&mut self, of: Dependency) -> Loaded<()> {
-        let queue = of.0;
-        let Some((roots, follows)) = self.rows.dependencies.take_expected(of, WALKED) else { return Ok(()) };
+    fn walk_from(&mut self, (queue, dependency): Dependency) -> Loaded<()> {
+        let expected = self.rows.dependencies.take_expected((queue, dependency), WALKED);
+        let Some((roots, follows)) = expected else { return Ok(()) };
         let most = i64::try_from(WALKED).unwrap_or(i64::MAX);
         let texts: Vec<&str> = roots.iter().map(TaskId::as_str).collect();
         let found = self.query("finding dependents", &sql::WALK_DEPENDENTS, &[&queue.0, &texts, &most, &follows])?;
