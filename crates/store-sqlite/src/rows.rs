@@ -6,7 +6,7 @@ mod packed_head;
 mod packed_outcome;
 mod row_fields;
 
-use rusqlite::types::FromSqlError;
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Result, Row, RowIndex};
 use taskqueue_core::activity::Activity;
 use taskqueue_core::observation::{Report, Telemetry, WorkerStatus};
@@ -33,26 +33,26 @@ pub(crate) fn key(row: &Row<'_>) -> Result<TaskKey> {
 
 /// The id of a task row.
 pub(crate) fn id(row: &Row<'_>) -> Result<TaskId> {
-    task_id(row, ID)
+    parsed(row, ID)
 }
 
 /// The place of a task row by creation.
 pub(crate) fn position(row: &Row<'_>) -> Result<(Timestamp, TaskId)> {
-    Ok((time(row, CREATED_AT)?, task_id(row, ID)?))
+    Ok((time(row, CREATED_AT)?, parsed(row, ID)?))
 }
 
 /// A head, from the statements that select narrow rows.
 pub(crate) fn head(row: &Row<'_>) -> Result<TaskHead> {
     let packed = PackedHead::of_row(row, PACKED)?;
     Ok(TaskHead {
-        id: task_id(row, ID)?,
+        id: parsed(row, ID)?,
         priority: packed.priority,
         max_attempts: packed.max_attempts,
         routes: Routes::from_json(packed.routes),
         scheduling: packed.scheduling()?,
         definition_bytes: usize::try_from(packed.definition_bytes).unwrap_or(usize::MAX),
         progress_bytes: usize::try_from(packed.progress_bytes).unwrap_or(usize::MAX),
-        lifecycle: packed.lifecycle(parsed(row, STATUS, Status::parse)?, time(row, CREATED_AT)?)?,
+        lifecycle: packed.lifecycle(parsed(row, STATUS)?, time(row, CREATED_AT)?)?,
     })
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn task(row: &Row<'_>, queue: &QueueName) -> Result<Task> {
     let Documents { args, metadata } = PackedDocuments::unpack(packed::column(row, DOCUMENTS)?)?.documents();
     Ok(Task {
         queue: queue.clone(),
-        id: task_id(row, ID)?,
+        id: parsed(row, ID)?,
         definition: Definition {
             name: row.get(NAME)?,
             args,
@@ -72,7 +72,7 @@ pub(crate) fn task(row: &Row<'_>, queue: &QueueName) -> Result<Task> {
             routes: Routes::from_json(packed.routes),
             scheduling: packed.scheduling()?,
         },
-        lifecycle: packed.lifecycle(parsed(row, STATUS, Status::parse)?, time(row, CREATED_AT)?)?,
+        lifecycle: packed.lifecycle(parsed(row, STATUS)?, time(row, CREATED_AT)?)?,
         outcome: PackedOutcome::of_row(row, OUTCOME)?.outcome()?,
     })
 }
@@ -120,12 +120,12 @@ pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observatio
     };
     let telemetry = row.get_ref(TELEMETRY)?.as_str_or_null()?.map(JsonObject::from_canonical);
     Ok(Observation {
-        id: parsed(row, ID, WorkerId::parse)?,
+        id: parsed(row, ID)?,
         queue: queue.clone(),
         report: Report {
-            route: parsed(row, ROUTE, Route::parse)?,
-            status: parsed(row, STATUS, WorkerStatus::parse)?,
-            task_id: parsed_or_null(row, TASK_ID, TaskId::parse)?,
+            route: parsed(row, ROUTE)?,
+            status: parsed(row, STATUS)?,
+            task_id: parsed_or_null(row, TASK_ID)?,
             metadata: JsonObject::from_canonical(row.get_ref(METADATA)?.as_str()?),
         },
         telemetry: telemetry
@@ -201,20 +201,45 @@ pub(crate) fn with_columns(text: &str) -> String {
     lists.iter().fold(text.to_owned(), |text, (name, columns)| text.replace(name, &columns.concat().join(", ")))
 }
 
-/// A column that holds a word of the contract, a name or an identifier.
-fn parsed<T>(row: &Row<'_>, column: impl RowIndex, parse: impl Fn(&str) -> Option<T>) -> Result<T> {
-    Ok(parse(row.get_ref(column)?.as_str()?).ok_or(FromSqlError::InvalidType)?)
+/// A word of the contract or an identifier in a column.
+struct Parsed<T>(T);
+
+macro_rules! parsed {
+    ($($type:ty)*) => {
+        $(impl FromSql for Parsed<$type> {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                <$type>::parse(value.as_str()?).map(Self).ok_or(FromSqlError::InvalidType)
+            }
+        })*
+    };
 }
 
-/// The same, or null.
-fn parsed_or_null<T>(row: &Row<'_>, column: impl RowIndex, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
-    let text = row.get_ref(column)?.as_str_or_null()?;
-    Ok(text.map(|text| parse(text).ok_or(FromSqlError::InvalidType)).transpose()?)
+parsed! { Status RunId WorkerId Route WorkerStatus }
+
+/// Every row of a page has one.
+impl FromSql for Parsed<TaskId> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value {
+            ValueRef::Text(text) => TaskId::parse_bytes(text).map(Self).ok_or(FromSqlError::InvalidType),
+            _ => Err(FromSqlError::InvalidType),
+        }
+    }
 }
 
-/// The id of a task. Every row of a page has one.
-fn task_id(row: &Row<'_>, column: impl RowIndex) -> Result<TaskId> {
-    Ok(TaskId::parse_bytes(row.get_ref(column)?.as_bytes()?).ok_or(FromSqlError::InvalidType)?)
+/// A column of this type.
+fn parsed<T>(row: &Row<'_>, column: impl RowIndex) -> Result<T>
+where
+    Parsed<T>: FromSql,
+{
+    row.get::<_, Parsed<T>>(column).map(|parsed| parsed.0)
+}
+
+/// A column of this type or null.
+fn parsed_or_null<T>(row: &Row<'_>, column: impl RowIndex) -> Result<Option<T>>
+where
+    Parsed<T>: FromSql,
+{
+    Ok(row.get::<_, Option<Parsed<T>>>(column)?.map(|parsed| parsed.0))
 }
 
 fn time(row: &Row<'_>, column: impl RowIndex) -> Result<Timestamp> {
@@ -235,7 +260,7 @@ pub(crate) fn count(row: &Row<'_>, column: &str) -> Result<u64> {
 /// Returns what is shown of a task beside another one, from `GET_RELATED` and `LIST_RELATED`.
 pub(crate) fn related_task(row: &Row<'_>) -> Result<RelatedTask> {
     let name = row.get_ref(2)?.as_str_or_null()?;
-    Ok(RelatedTask { id: task_id(row, 0)?, status: parsed(row, 1, Status::parse)?, name: name.map(Into::into) })
+    Ok(RelatedTask { id: parsed(row, 0)?, status: parsed(row, 1)?, name: name.map(Into::into) })
 }
 
 /// The ids of the active and of the latest finished run, from a row of the claim index.
@@ -257,12 +282,12 @@ pub(crate) fn purge(row: &Row<'_>) -> Result<(QueueKey, Timestamp)> {
 
 /// A row with nothing but a status.
 pub(crate) fn status(row: &Row<'_>) -> Result<Status> {
-    parsed(row, "status", Status::parse)
+    parsed(row, "status")
 }
 
 /// The key of a queue, a status, and how many tasks the queue has in it.
 pub(crate) fn whole_tally(row: &Row<'_>) -> Result<(QueueKey, Status, u64)> {
-    Ok((QueueKey(row.get("queue_key")?), parsed(row, "status", Status::parse)?, count(row, "tasks")?))
+    Ok((QueueKey(row.get("queue_key")?), parsed(row, "status")?, count(row, "tasks")?))
 }
 
 /// The two counts of `COUNT_DERIVED`: past runs of existing queues, and observations.
@@ -280,12 +305,7 @@ pub(crate) struct TallyRow<'a> {
 
 pub(crate) fn tally<'a>(row: &'a Row<'_>) -> Result<TallyRow<'a>> {
     let (tasks, archived) = (count(row, "tasks")?, count(row, "archived")?);
-    Ok(TallyRow {
-        routes: row.get_ref("routes")?.as_str()?,
-        status: parsed(row, "status", Status::parse)?,
-        tasks,
-        archived,
-    })
+    Ok(TallyRow { routes: row.get_ref("routes")?.as_str()?, status: parsed(row, "status")?, tasks, archived })
 }
 
 /// The settings of a queue.
@@ -300,7 +320,7 @@ pub(crate) fn ended(row: &Row<'_>) -> Result<(Timestamp, TaskKey)> {
 
 /// The first end that is noted of a queue and a state.
 pub(crate) fn first_ended(row: &Row<'_>) -> Result<(QueueKey, Status, Timestamp)> {
-    Ok((row.get("queue_key").map(QueueKey)?, parsed(row, "status", Status::parse)?, time(row, "ended_at")?))
+    Ok((row.get("queue_key").map(QueueKey)?, parsed(row, "status")?, time(row, "ended_at")?))
 }
 
 /// Returns what is noted of a dependency.
@@ -316,19 +336,19 @@ pub(crate) fn dependent(row: &Row<'_>) -> Result<(TaskKey, DependencyState)> {
 
 /// The id of a dependency.
 pub(crate) fn dependency(row: &Row<'_>) -> Result<TaskId> {
-    task_id(row, "dependency")
+    parsed(row, "dependency")
 }
 
 /// A queue, a dependency, what is noted of it for a task, and what it is, if it exists.
 pub(crate) fn noted_status(row: &Row<'_>) -> Result<(QueueKey, TaskId, DependencyState, Option<Status>)> {
-    let status = parsed_or_null(row, "status", Status::parse)?;
+    let status = parsed_or_null(row, "status")?;
     Ok((QueueKey(row.get("queue_key")?), dependency(row)?, dependency_state(row)?, status))
 }
 
 /// A queue, a dependency whose dependents are to be looked at again, and behind which of them.
 pub(crate) fn unsettled(row: &Row<'_>) -> Result<(QueueKey, TaskId, Option<TaskKey>)> {
     let after = row.get::<_, Option<i64>>("after_key")?.map(TaskKey);
-    Ok((QueueKey(row.get("queue_key")?), task_id(row, "dependency")?, after))
+    Ok((QueueKey(row.get("queue_key")?), parsed(row, "dependency")?, after))
 }
 
 /// A task as the claim index needs it.
@@ -346,7 +366,7 @@ pub(crate) fn claim_index<'a>(row: &'a Row<'_>) -> Result<ClaimIndexRow<'a>> {
     Ok(ClaimIndexRow {
         key: row.get(KEY).map(TaskKey)?,
         queue_key: row.get(QUEUE_KEY)?,
-        status: parsed(row, STATUS, Status::parse)?,
+        status: parsed(row, STATUS)?,
         finished_run_id: head.finished_run_id().map(packed::run_id).transpose()?,
         head,
     })
@@ -364,7 +384,7 @@ pub(crate) fn queue(row: &Row<'_>) -> Result<Option<(QueueKey, QueueName)>> {
 }
 
 pub(crate) fn run_id(row: &Row<'_>) -> Result<RunId> {
-    parsed(row, "run_id", RunId::parse)
+    parsed(row, "run_id")
 }
 
 const MICROS: i64 = 1_000_000;
@@ -393,7 +413,7 @@ pub(crate) fn since(row: &Row<'_>) -> Result<Timestamp> {
 
 /// The route and the status of a worker.
 pub(crate) fn worker_state(row: &Row<'_>) -> Result<(Route, WorkerStatus)> {
-    Ok((parsed(row, "route", Route::parse)?, parsed(row, "status", WorkerStatus::parse)?))
+    Ok((parsed(row, "route")?, parsed(row, "status")?))
 }
 
 #[cfg(test)]

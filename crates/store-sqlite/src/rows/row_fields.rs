@@ -12,16 +12,16 @@ use taskqueue_core::time::Timestamp;
 use super::packed::{self, PackedDocuments};
 use super::packed_head::PackedHead;
 use super::packed_outcome::PackedOutcome;
-use super::{CREATED_AT, DOCUMENTS, ID, NAME, OUTCOME, PACKED, STATUS, parsed, task_id, time};
+use super::{CREATED_AT, DOCUMENTS, ID, NAME, OUTCOME, PACKED, STATUS, parsed, time};
 
 /// A task as the API shows it, straight from the row. Each column is read once, and a damaged one is an error. The id and the
 /// lease of an active run are not in a view, so none can be shown by mistake.
 pub(crate) fn view<'a>(row: &'a Row<'_>, queue: &'a QueueName) -> Result<TaskView<'a>> {
-    let (status, head) = (parsed(row, STATUS, Status::parse)?, PackedHead::of_row(row, PACKED)?);
+    let (status, head) = (parsed(row, STATUS)?, PackedHead::of_row(row, PACKED)?);
     let documents = PackedDocuments::unpack(packed::column(row, DOCUMENTS)?)?;
     let outcome = PackedOutcome::of_row(row, OUTCOME)?;
     Ok(TaskView {
-        id: task_id(row, ID)?,
+        id: parsed(row, ID)?,
         queue: queue.as_str(),
         status,
         name: row.get_ref(NAME)?.as_str_or_null()?,
