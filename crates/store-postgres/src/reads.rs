@@ -5,6 +5,7 @@
 //! (docs/decisions/0004): tables beside `tasks` have the keys of all pending, running, failed and cancelled tasks. Succeeded tasks
 //! are in none; most tasks succeed.
 
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -118,51 +119,77 @@ async fn list_tasks(snapshot: &Snapshot<'_>, queue: &QueueName, query: &TaskQuer
     let few = few_keys(snapshot, key, &query.selection, need).await?;
     // Chunk by chunk, all tasks would be sorted again for each chunk.
     if few.is_some() || (!condition.exact && !is_indexed) {
-        // Of the tasks of the page and of one more. Visits every task once, or these few alone.
-        let mut first = FirstRows::new(query.order, after.clone(), usize::from(query.limit) + 1);
-        each_selected(snapshot, key, &query.selection, few.as_deref(), |row| {
-            first.offer(&RowFields::new(row), rows::id(row)?, rows::key(row)?.0);
-            Ok(())
-        })
-        .await?;
-        let keys = first.into_sorted();
+        let keys = first_keys(snapshot, key, query, after.clone(), few.as_deref()).await?;
         condition = dialect::key_in(keys, next_parameter(&sql::LIST_TASKS));
     }
     let mut page = TaskPage::new(query, key, rows());
     let mut wanted = usize::from(query.limit) + 1;
-    // At least one row at a time, however little room there is.
-    let (max_bytes, order) = (query.max_bytes.max(1), query.order);
-    let bytes_wanted = as_int(max_bytes);
     loop {
         let condition = match &after {
             None => condition.clone(),
-            Some(after) => order::after(condition.clone(), next_parameter(&sql::LIST_TASKS), order, after)
+            Some(after) => order::after(condition.clone(), next_parameter(&sql::LIST_TASKS), query.order, after)
                 .map_err(|order::ForeignPosition| refused(Refusal::InvalidCursor))?,
         };
-        let text = order::with_order(&sql::LIST_TASKS.text, &condition.text, order);
-        let text = if query.selection.include_archived { order::over_archive(&text, order) } else { text };
-        let rows_wanted = as_int(wanted);
-        let fixed: Vec<Param<'_>> = vec![(&key.0, Type::INT8), (&rows_wanted, Type::INT8), (&bytes_wanted, Type::INT8)];
-        let mut found = stream(snapshot.session, &text, fixed, &condition).await?;
-        let (mut full, mut seen, mut bytes, mut last) = (false, 0, 0, None);
-        while let Some(row) = snapshot.next(&mut found).await? {
-            seen += 1;
-            bytes += rows::bytes(&row)?;
-            // The few rows after a full page are read too, because the connection is used again.
-            if !full && (condition.exact || query.selection.matches(&RowFields::new(&row))) {
-                full = !page.push(&RowFields::new(&row).view(queue)?);
+        match fill(snapshot, &mut page, (queue, key), query, &condition, wanted).await? {
+            ControlFlow::Continue(last) => after = Some(last),
+            ControlFlow::Break(more) => {
+                page.finish(more);
+                return Ok(());
             }
-            last = Some(row);
         }
-        let Some(last) = last.filter(|_| !full && (seen == wanted || bytes >= max_bytes)) else {
-            page.finish(full);
-            return Ok(());
-        };
-        // It has room, and the next rows follow this task.
-        let value = order.field.value_of(&RowFields::new(&last)).into_owned();
-        after = Some(TaskPosition { value, id: rows::id(&last)? });
         wanted = CHUNK_ROWS.min(wanted * 2);
     }
+}
+
+/// Fills a page with so many rows. Continues behind the last one if there is room and more rows may follow; otherwise breaks with
+/// whether there is a task that did not fit.
+async fn fill(
+    snapshot: &Snapshot<'_>,
+    page: &mut TaskPage,
+    (queue, key): (&QueueName, QueueKey),
+    query: &TaskQuery,
+    condition: &Condition,
+    wanted: usize,
+) -> Read<ControlFlow<bool, TaskPosition>> {
+    let text = order::with_order(&sql::LIST_TASKS.text, &condition.text, query.order);
+    let text = if query.selection.include_archived { order::over_archive(&text, query.order) } else { text };
+    // At least one row, however little room there is.
+    let max_bytes = query.max_bytes.max(1);
+    let (rows_wanted, bytes_wanted) = (as_int(wanted), as_int(max_bytes));
+    let fixed: Vec<Param<'_>> = vec![(&key.0, Type::INT8), (&rows_wanted, Type::INT8), (&bytes_wanted, Type::INT8)];
+    let mut found = stream(snapshot.session, &text, fixed, condition).await?;
+    let (mut full, mut seen, mut bytes, mut last) = (false, 0, 0, None);
+    while let Some(row) = snapshot.next(&mut found).await? {
+        seen += 1;
+        bytes += rows::bytes(&row)?;
+        // The few rows after a full page are read too, because the connection is used again.
+        if !full && (condition.exact || query.selection.matches(&RowFields::new(&row))) {
+            full = !page.push(&RowFields::new(&row).view(queue)?);
+        }
+        last = Some(row);
+    }
+    let Some(last) = last.filter(|_| !full && (seen == wanted || bytes >= max_bytes)) else {
+        return Ok(ControlFlow::Break(full));
+    };
+    let value = query.order.field.value_of(&RowFields::new(&last)).into_owned();
+    Ok(ControlFlow::Continue(TaskPosition { value, id: rows::id(&last)? }))
+}
+
+/// The keys of the tasks of a page and of one more. Visits every task once, or these few alone.
+async fn first_keys(
+    snapshot: &Snapshot<'_>,
+    key: QueueKey,
+    query: &TaskQuery,
+    after: Option<TaskPosition>,
+    few: Option<&[i64]>,
+) -> Read<Vec<i64>> {
+    let mut first = FirstRows::new(query.order, after, usize::from(query.limit) + 1);
+    each_selected(snapshot, key, &query.selection, few, |row| {
+        first.offer(&RowFields::new(row), rows::id(row)?, rows::key(row)?.0);
+        Ok(())
+    })
+    .await?;
+    Ok(first.into_sorted())
 }
 
 /// Archived tasks that a page in the order of the ids may walk over: the index of that order has them among the others.
