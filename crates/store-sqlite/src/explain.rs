@@ -55,44 +55,7 @@ pub(crate) async fn explain_task(
             return Ok(explain(Facts::of(&found.1, index.now())));
         }
         let (name, index) = (queue.clone(), Arc::clone(index));
-        // The explanation, or the task as it is now if it is to be tried again.
-        let look = move |file: &Snapshot<'_>| {
-            let (key, before) = found;
-            let (rank, routes) = (rank_of(&before), before.routes.clone());
-            file.release_slot();
-            let (own, until) = (Arc::clone(&index), until.min(Instant::now() + LOOK_TIMEOUT));
-            // All commits that had begun are in it: a snapshot that is taken afterwards is of the same moment if no other has begun.
-            let seen = index.look_until(until, move |index| {
-                let (commits, now) = (own.commits_begun(), own.now());
-                let (settings, of_routes) =
-                    (index.settings.of(key).cloned(), index.route_facts(key, rank, routes.iter(), now));
-                SeenIndex { commits, now, settings, of_routes }
-            });
-            // The first statement takes the snapshot.
-            let found = find_task(file, &name, id)?;
-            let Some(seen) = seen.filter(|seen| seen.commits == index.commits_begun()) else { return Ok(Err(found)) };
-            let (key_now, head) = &found;
-            let is_same = *key_now == key && rank_of(head) == rank && head.routes == before.routes;
-            if !is_same || head.lifecycle.status != Status::Pending {
-                return Ok(Err(found));
-            }
-            file.yield_if_due()?;
-            let now = seen.now;
-            let workers = routes_with_workers(file, key, now)?;
-            let of_routes = seen.of_routes.into_iter().map(|(route, running, ahead)| RouteFacts {
-                has_worker: workers.contains(&route),
-                running,
-                ahead,
-                route,
-            });
-            let facts = Facts {
-                settings: seen.settings.map(|settings| (*settings).clone()).unwrap_or_default(),
-                of_routes: of_routes.collect(),
-                unmet: unmet(file, key, head)?,
-                ..Facts::of(head, now)
-            };
-            Ok(Ok(explain(facts)))
-        };
+        let look = move |file: &Snapshot<'_>| try_to_explain(file, &index, (&name, id), found, until);
         match readers.read(Lane::Long, "explaining a task", look).await? {
             Ok(explanation) => return Ok(explanation),
             Err(_) if Instant::now() >= until => return Err(StoreError::Busy),
@@ -105,6 +68,49 @@ fn find_task(file: &Snapshot<'_>, queue: &QueueName, id: TaskId) -> Read<FoundHe
     let key = file.existing_queue(queue)?;
     let head = first_row(file.connection, &sql::FIND_HEAD, params![key.0, id.as_str()], rows::head)?;
     Ok((key, head.ok_or_else(|| file.no_task(queue, id))?))
+}
+
+/// The explanation, or the task as it is now if it is to be tried again.
+fn try_to_explain(
+    file: &Snapshot<'_>,
+    index: &Arc<PublishedIndex>,
+    (queue, id): (&QueueName, TaskId),
+    (key, before): FoundHead,
+    until: Instant,
+) -> Read<Result<Explanation, FoundHead>> {
+    let (rank, routes) = (rank_of(&before), before.routes.clone());
+    file.release_slot();
+    let (own, look_until) = (Arc::clone(index), until.min(Instant::now() + LOOK_TIMEOUT));
+    // All commits that had begun are in it: a snapshot that is taken afterwards is of the same moment if no other has begun.
+    let seen = index.look_until(look_until, move |index| {
+        let (commits, now) = (own.commits_begun(), own.now());
+        let (settings, of_routes) = (index.settings.of(key).cloned(), index.route_facts(key, rank, routes.iter(), now));
+        SeenIndex { commits, now, settings, of_routes }
+    });
+    // The first statement takes the snapshot.
+    let found = find_task(file, queue, id)?;
+    let Some(seen) = seen.filter(|seen| seen.commits == index.commits_begun()) else { return Ok(Err(found)) };
+    let (key_now, head) = &found;
+    let is_same = *key_now == key && rank_of(head) == rank && head.routes == before.routes;
+    if !is_same || head.lifecycle.status != Status::Pending {
+        return Ok(Err(found));
+    }
+    file.yield_if_due()?;
+    let now = seen.now;
+    let workers = routes_with_workers(file, key, now)?;
+    let of_routes = seen.of_routes.into_iter().map(|(route, running, ahead)| RouteFacts {
+        has_worker: workers.contains(&route),
+        running,
+        ahead,
+        route,
+    });
+    let facts = Facts {
+        settings: seen.settings.map(|settings| (*settings).clone()).unwrap_or_default(),
+        of_routes: of_routes.collect(),
+        unmet: unmet(file, key, head)?,
+        ..Facts::of(head, now)
+    };
+    Ok(Ok(explain(facts)))
 }
 
 /// The routes whose workers were seen lately.
