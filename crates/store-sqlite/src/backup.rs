@@ -123,7 +123,12 @@ pub fn backup(source: &Path, target: &Path, options: &BackupOptions, watch: &mut
 /// Copies a snapshot into a new file, and returns its size. At a given rate the disk stays free for the commits of the server. The
 /// snapshot keeps the log from being reused, so that the log grows by everything that is written meanwhile; when it has grown much,
 /// the rest is copied as fast as possible.
-fn copy(reader: &OutsideReader, new: &NewFile, rate: Option<u64>, watch: &mut BackupWatch<'_>) -> Result<u64> {
+fn copy(
+    reader: &OutsideReader,
+    new: &NewFile,
+    bytes_per_second: Option<u64>,
+    watch: &mut BackupWatch<'_>,
+) -> Result<u64> {
     new.file().set_len(0).map_err(|error| unwritable(&new.place, &error))?;
     let failed = |error: rusqlite::Error| of_copy(&reader.path, &new.place, &error);
     let page_bytes: u32 = reader.connection.pragma_query_value(None, "page_size", |row| row.get(0)).map_err(failed)?;
@@ -146,7 +151,7 @@ fn copy(reader: &OutsideReader, new: &NewFile, rate: Option<u64>, watch: &mut Ba
             new.file().sync_data().map_err(|error| unwritable(&new.place, &error))?;
             synced = done;
         }
-        if let Some(rate) = rate {
+        if let Some(rate) = bytes_per_second {
             let grown = reader.log_bytes().saturating_sub(log_before);
             loop {
                 let left = pause(rate, done, grown, began.elapsed());
