@@ -131,9 +131,10 @@ predicates! {
         ["last_error", ..] => LastErrorPredicate::resolve(path, question).map(Self::LastError),
         ["last_run", "worker", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Worker),
         ["last_run", ..] => LastRunPredicate::resolve(path, question).map(Self::LastRun),
-        [name, ref keys @ ..] if let Some(known) = Document::parse(name) => {
-            document(path, keys, question, Self::Document, known)
-        }
+        ["args", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Args),
+        ["metadata", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Metadata),
+        ["result", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Result),
+        ["progress", ref keys @ ..] => document(path, keys, question, Self::Document, Document::Progress),
     }
     hold {
         Self::Routes(membership) => {
