@@ -175,6 +175,7 @@ fn zipped(axes: &[Axis<'_>]) -> Result<usize, SweepError> {
 struct Gapped {
     /// Each text with the axis whose value stands behind it, in the order of the text.
     pieces: Vec<(Vec<u8>, usize)>,
+    /// The text behind the last gap; while it is written, the text since then.
     end: Vec<u8>,
 }
 
