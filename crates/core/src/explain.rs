@@ -310,14 +310,4 @@ mod tests {
         (one.of_routes[0].ahead, one.of_routes[1].ahead) = (7, 5);
         assert_eq!(explain(one).reasons[1..], [Reason::WaitingTurn { ahead: 5 }]);
     }
-
-    #[test]
-    fn what_is_counted_and_shown_is_bounded() {
-        let mut many = facts();
-        many.unmet = (0..1_000).map(|n| (TaskId::parse(&format!("t_{n:0>12}")).unwrap(), None)).collect();
-        many.of_routes.iter_mut().for_each(|facts| facts.ahead = 5_000);
-        let Explanation { reasons, .. } = explain(many);
-        assert!(matches!(&reasons[0], Reason::Dependencies { unmet } if unmet.len() == 100));
-        assert_eq!(reasons[1], Reason::WaitingTurn { ahead: 1_000 });
-    }
 }

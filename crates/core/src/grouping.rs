@@ -185,33 +185,4 @@ mod tests {
             assert_eq!(dimensions(text, TaskDimension::parse), expected, "{text:?}");
         }
     }
-
-    #[test]
-    fn groups_overlap_but_the_total_counts_each_task_once() {
-        let mut groups = Groups::new(100, None);
-        groups.add_tasks(&[TaskDimension::Routes], ["a", "b"].into_iter(), Status::Pending, 2);
-        groups.add_tasks(&[TaskDimension::Routes], ["b"].into_iter(), Status::Failed, 1);
-        let page = groups.into_page(1);
-        let counts: Vec<_> = page.groups.iter().map(|g| (g.key[0].as_str(), g.count)).collect();
-        assert_eq!((page.count, counts), (3, vec![("a", 2), ("b", 3)]));
-    }
-
-    #[test]
-    fn pages_of_groups_join_without_gap_or_overlap() {
-        let routes: Vec<String> = (0..25).map(|n| format!("r{n:02}")).collect();
-        let (mut after, mut seen) = (None, Vec::new());
-        loop {
-            let mut groups = Groups::new(10, after);
-            for route in routes.iter().rev().chain(&routes) {
-                groups.add_tasks(&[TaskDimension::Routes], [route.as_str()].into_iter(), Status::Pending, 1);
-            }
-            let page = groups.into_page(1);
-            seen.extend(page.groups.into_iter().map(|g| (g.key[0].clone(), g.count)));
-            match page.next {
-                Some(next) => after = Groups::key_of(&next, 1),
-                None => break,
-            }
-        }
-        assert_eq!(seen, routes.iter().map(|r| (r.clone(), 2)).collect::<Vec<_>>());
-    }
 }

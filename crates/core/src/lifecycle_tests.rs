@@ -1,5 +1,5 @@
-//! The rule table of the state machine (every status x every action), then one test for each sentence of
-//! docs/reference/task-life.md that the state machine decides. Random sequences of actions are in
+//! The rule table of the state machine (every status x every action), and what a clock that was wrong does not change. What each
+//! action writes is in the conformance suite of the stores; random sequences of actions are in
 //! `tests/integration/lifecycle_properties.rs`.
 
 #[path = "../tests/integration/any_action.rs"]
@@ -9,7 +9,6 @@ use any_action::{Action, Decision};
 
 use super::*;
 use crate::definition::{Definition, Routes};
-use crate::limits::TASK_DATA_BYTES;
 use crate::samples::{at, new_task, object, route, run};
 use crate::task::Task;
 
@@ -17,10 +16,6 @@ use crate::task::Task;
 const NEXT: i64 = 99;
 /// When the actions of the table come: in the middle of the lease.
 const NOW: i64 = 200;
-
-fn oversized() -> JsonObject {
-    object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(TASK_DATA_BYTES)))
-}
 
 fn failure() -> Failure {
     Failure { kind: "ValueError".into(), message: "no".into(), traceback: Some("line 1".into()) }
@@ -90,7 +85,7 @@ fn unclaim(by: &str) -> Action {
     report(by, RunReport::Unclaim { delay: None })
 }
 
-/// What is decided for a task that came to nothing so far. Those that have progress are in `tests/integration/progress.rs`.
+/// What is decided for a task that came to nothing so far.
 fn decide(task: &TaskHead, action: &Action, now: Timestamp, seq: i64) -> Decision {
     any_action::decide(task, &Outcome::empty(), action, now, seq)
 }
@@ -195,11 +190,6 @@ fn every_status_and_every_action() {
     }
 }
 
-/// The change that `action` makes now.
-fn changed(task: &TaskHead, action: &Action) -> Change {
-    changed_at(task, action, NOW)
-}
-
 fn changed_at(task: &TaskHead, action: &Action, now: i64) -> Change {
     match decide(task, action, at(now), NEXT) {
         Decision::Change(change) => change,
@@ -210,220 +200,6 @@ fn changed_at(task: &TaskHead, action: &Action, now: i64) -> Change {
 /// The task after `action`.
 fn after(task: &TaskHead, action: &Action, now: i64) -> TaskHead {
     TaskHead { lifecycle: changed_at(task, action, now).lifecycle, ..task.clone() }
-}
-
-fn running() -> Lifecycle {
-    task(Status::Running).lifecycle
-}
-
-#[test]
-fn progress_is_recorded_and_changes_nothing_else_and_a_heartbeat_with_it_does_both() {
-    let recorded = Progress { value: progress_value(), updated_at: at(NOW), attempt: 2 };
-    let set = |change: Change| Change { progress: ProgressChange::Set(recorded.clone()), ..change };
-    let change = changed(&task(Status::Running), &progress("active"));
-    assert_eq!(change, set(Change::of_lifecycle(running())));
-    let renewed = changed(&task(Status::Running), &heartbeat("active"));
-    assert_eq!(changed(&task(Status::Running), &heartbeat_with_progress("active")), set(renewed));
-}
-
-#[test]
-fn a_heartbeat_never_shortens_a_lease() {
-    let mut task = task(Status::Running);
-    task.lifecycle.run = Some(ActiveRun { run_id: run("active"), lease_expires_at: at(NOW + 400), times_out_at: None });
-    let change = changed(&task, &heartbeat("active"));
-    assert_eq!(change.lifecycle.run.unwrap().lease_expires_at, at(NOW + 400));
-}
-
-/// What the end of the active run leaves behind in every case.
-fn ended(end: RunEnd) -> Lifecycle {
-    let finished_run = Some(FinishedRun { run_id: run("active"), end });
-    Lifecycle { run: None, finished_run, finished_at: Some(at(NOW)), updated_at: at(NOW), ..running() }
-}
-
-#[test]
-fn each_action_changes_exactly_this() {
-    let (before, of) = (task(Status::Pending).lifecycle, Change::of_lifecycle);
-    let leased = |by| Some(ActiveRun { run_id: run(by), lease_expires_at: at(NOW + 300), times_out_at: None });
-    let claimed = Lifecycle {
-        status: Status::Running,
-        attempt: 2,
-        last_route: Some(route("new")),
-        started_at: Some(at(NOW)),
-        updated_at: at(NOW),
-        finished_at: None,
-        run: leased("fresh"),
-        ..before.clone()
-    };
-    let succeeded = of(Lifecycle { status: Status::Succeeded, ..ended(RunEnd::Complete) });
-    let unclaimed = Lifecycle { status: Status::Pending, attempt: 1, pending_seq: NEXT, ..ended(RunEnd::Unclaim) };
-    let last_chance = TaskHead { max_attempts: 2, ..task(Status::Running) };
-    let cancelled = Lifecycle { status: Status::Cancelled, ..ended(RunEnd::Cancel) };
-    let (pending, active) = (|| task(Status::Pending), || task(Status::Running));
-    let cases = [
-        ("owner, route, times and attempt", pending(), claim("fresh"), of(claimed)),
-        ("the lease", active(), heartbeat("active"), of(Lifecycle { run: leased("active"), ..running() })),
-        ("the result", active(), complete("active"), Change { result: Some(object(r#"{"a":1}"#)), ..succeeded }),
-        ("the attempt is given back", active(), unclaim("active"), of(unclaimed.clone())),
-        ("also the last one", last_chance, unclaim("active"), of(unclaimed)),
-        ("the run ends", active(), Action::Cancel, of(cancelled)),
-        (
-            "status and updated_at",
-            pending(),
-            Action::Cancel,
-            of(Lifecycle { status: Status::Cancelled, updated_at: at(NOW), ..before }),
-        ),
-    ];
-    for (what, task, action, expected) in cases {
-        assert_eq!(changed(&task, &action), expected, "{action:?}: {what}");
-    }
-}
-
-#[test]
-fn fail_below_the_budget_retries_at_the_back_and_at_the_budget_is_final() {
-    let error = LastError { failure: failure(), occurred_at: at(NOW), attempt: 2, run_id: Some(run("active")) };
-    for (max_attempts, status, pending_seq) in
-        [(3, Status::Pending, NEXT), (2, Status::Failed, 7), (1, Status::Failed, 7), (i64::MAX, Status::Pending, NEXT)]
-    {
-        let task = TaskHead { max_attempts, ..task(Status::Running) };
-        let lifecycle = Lifecycle { status, pending_seq, ..ended(RunEnd::Fail) };
-        let expected = Change { last_error: ErrorChange::Set(error.clone()), ..Change::of_lifecycle(lifecycle) };
-        assert_eq!(changed(&task, &fail("active")), expected, "{max_attempts}");
-    }
-}
-
-#[test]
-fn fail_without_retry_is_final_whatever_is_left_of_the_budget() {
-    let error = LastError { failure: failure(), occurred_at: at(NOW), attempt: 2, run_id: Some(run("active")) };
-    for max_attempts in [2, 3, i64::MAX] {
-        let task = TaskHead { max_attempts, ..task(Status::Running) };
-        let lifecycle = Lifecycle { status: Status::Failed, ..ended(RunEnd::Fail) };
-        let expected = Change { last_error: ErrorChange::Set(error.clone()), ..Change::of_lifecycle(lifecycle) };
-        assert_eq!(changed(&task, &fail_for_good("active")), expected, "{max_attempts}");
-        // The repetition of a fail is one, whatever it says about another try.
-        let failed = after(&task, &fail_for_good("active"), NOW);
-        assert_eq!(words(&decide(&failed, &fail("active"), at(NOW), NEXT)), "unchanged");
-        let requeued = after(&failed, &Action::Requeue, NOW);
-        assert_eq!((requeued.lifecycle.status, requeued.lifecycle.attempt), (Status::Pending, 0));
-    }
-}
-
-#[test]
-fn requeue_starts_over_and_keeps_result_route_times_and_the_finished_run() {
-    for status in [Status::Pending, Status::Failed, Status::Cancelled] {
-        let before = task(status);
-        let lifecycle = Lifecycle {
-            status: Status::Pending,
-            attempt: 0,
-            pending_seq: NEXT,
-            updated_at: at(NOW),
-            ..before.lifecycle.clone()
-        };
-        let expected = Change { last_error: ErrorChange::Clear, ..Change::of_lifecycle(lifecycle) };
-        assert_eq!(changed(&before, &Action::Requeue), expected, "{status:?}");
-    }
-}
-
-#[test]
-fn repeating_the_end_of_the_latest_run_is_accepted_without_effect_even_if_oversized_or_different() {
-    let again = report("before", RunReport::Complete { result: oversized() });
-    assert_eq!(decide(&task(Status::Succeeded), &again, at(NOW), NEXT), Decision::Unchanged);
-    let other = Failure { kind: "Other".into(), message: "different".into(), traceback: None };
-    let again = report("before", RunReport::Fail { failure: other, retry: false, retry_after: None });
-    for status in [Status::Pending, Status::Running] {
-        assert_eq!(decide(&task(status), &again, at(NOW), NEXT), Decision::Unchanged, "{status:?}");
-    }
-}
-
-#[test]
-fn an_older_run_is_stale_once_the_newer_one_has_finished() {
-    let retried = after(&task(Status::Running), &fail("active"), NOW);
-    assert_eq!(words(&decide(&retried, &fail("before"), at(NOW), NEXT)), "stale");
-    assert_eq!(words(&decide(&retried, &fail("active"), at(NOW), NEXT)), "unchanged");
-}
-
-#[test]
-fn the_finished_run_is_known_after_requeue_and_cancel_of_the_pending_task() {
-    let requeued = after(&task(Status::Pending), &Action::Requeue, NOW);
-    let cancelled = after(&requeued, &Action::Cancel, NOW);
-    for task in [&requeued, &cancelled] {
-        assert_eq!(words(&decide(task, &fail("before"), at(NOW), NEXT)), "unchanged");
-        assert_eq!(words(&decide(task, &complete("before"), at(NOW), NEXT)), "finalized by fail");
-    }
-}
-
-#[test]
-fn a_lease_is_over_exactly_at_its_end() {
-    let task = task(Status::Running);
-    let just_before = Timestamp::from_micros(at(430).as_micros() - 1);
-    assert_eq!(decide(&task, &Action::Expire, just_before, NEXT), Decision::Unchanged);
-    assert_eq!(words(&decide(&task, &complete("active"), just_before, NEXT)), "succeeded 2, result");
-    assert_eq!(words(&decide(&task, &Action::Expire, at(430), NEXT)), "pending 2, back, error");
-}
-
-#[test]
-fn expiry_by_scan_charges_the_attempt_records_the_timeout_and_is_final_at_the_budget() {
-    for (max_attempts, status, pending_seq) in [(3, Status::Pending, NEXT), (2, Status::Failed, 7)] {
-        let task = TaskHead { max_attempts, ..task(Status::Running) };
-        let change = changed_at(&task, &Action::Expire, 430);
-        let end = at(430);
-        let ended = ended(RunEnd::HeartbeatExpired);
-        let expected = Lifecycle { status, pending_seq, finished_at: Some(end), updated_at: end, ..ended };
-        assert_eq!(change.lifecycle, expected);
-        let ErrorChange::Set(error) = change.last_error else { panic!("no error was recorded") };
-        assert_eq!((&*error.failure.kind, &error.failure.traceback), ("HeartbeatTimeout", &None));
-        assert_eq!((error.occurred_at, error.attempt, error.run_id), (end, 2, Some(run("active"))));
-    }
-}
-
-#[test]
-fn a_report_of_an_expired_run_performs_the_expiry_that_a_scan_would_and_is_refused() {
-    let task = task(Status::Running);
-    let by_scan = changed_at(&task, &Action::Expire, 431);
-    let too_large = report("active", RunReport::Complete { result: oversized() });
-    let too_far = Action::Progress { run_id: run("active"), value: oversized() };
-    let reports = [heartbeat("active"), complete("active"), too_large, fail("active"), unclaim("active")];
-    let progress = [progress("active"), heartbeat_with_progress("active"), too_far];
-    for action in reports.into_iter().chain(progress) {
-        let refusal = Refusal::RunFinalized { end: RunEnd::HeartbeatExpired };
-        assert_eq!(decide(&task, &action, at(431), NEXT), Decision::Expire(by_scan.clone(), refusal));
-    }
-}
-
-#[test]
-fn a_report_of_another_run_does_not_expire_the_active_one() {
-    let task = task(Status::Running);
-    let cases = [
-        (fail("other"), "stale"),
-        (fail("before"), "unchanged"),
-        (heartbeat("before"), "finalized by fail"),
-        (progress("before"), "finalized by fail"),
-        (progress("other"), "stale"),
-    ];
-    for (action, expected) in cases {
-        assert_eq!(words(&decide(&task, &action, at(500), NEXT)), expected);
-    }
-}
-
-#[test]
-fn requeue_deletion_and_cancel_do_not_expire_a_lease_that_is_over() {
-    let task = task(Status::Running);
-    for (action, expected) in
-        [(Action::Requeue, "conflict with running"), (Action::Delete, "task running"), (Action::Cancel, "cancelled 2")]
-    {
-        assert_eq!(words(&decide(&task, &action, at(500), NEXT)), expected);
-    }
-}
-
-#[test]
-fn an_oversized_completion_is_refused_after_the_run_was_checked() {
-    let room = TASK_DATA_BYTES - task(Status::Running).definition_bytes;
-    let sized = |bytes: usize| object(&format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - r#"{"a":""}"#.len())));
-    let complete = |by, bytes| report(by, RunReport::Complete { result: sized(bytes) });
-    let decided = |action| words(&decide(&task(Status::Running), &action, at(NOW), NEXT));
-    assert_eq!(decided(complete("active", room)), "succeeded 2, result");
-    assert_eq!(decided(complete("active", room + 1)), "TaskDataTooLarge");
-    assert_eq!(decided(complete("other", room + 1)), "stale");
-    assert_eq!(decided(complete("before", room + 1)), "finalized by fail");
 }
 
 #[test]
@@ -448,16 +224,6 @@ fn timestamps_never_decrease_when_the_clock_goes_back() {
         if status == Status::Running {
             assert_eq!(change.lifecycle.finished_at, Some(at(expected)));
         }
-    }
-}
-
-#[test]
-fn progress_is_never_older_than_the_last_change_of_the_task() {
-    for action in [progress("active"), heartbeat_with_progress("active")] {
-        let ProgressChange::Set(progress) = changed_at(&task(Status::Running), &action, 50).progress else {
-            panic!("no progress was recorded")
-        };
-        assert_eq!(progress.updated_at, at(130));
     }
 }
 

@@ -1,4 +1,5 @@
-//! One test for each sentence about output (docs/decisions/0048), then random sends against a map of bytes.
+//! What few runs do with their output (docs/decisions/0048), then random sends against a map of bytes. What is usual is in the
+//! conformance suite of the stores.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,37 +48,6 @@ fn sent<'a>(parts: &[(u64, u64)], offset: u64, text: &'a str, most_bytes: usize)
 }
 
 #[test]
-fn the_active_run_prints_whether_its_lease_is_over_or_not() {
-    let change = add(&task(RunEnd::Fail), None, sends("active", 0, "ab"), ROOMY).unwrap().unwrap();
-    assert_eq!(change, OutputChange { kept: kept("active", &[(0, 2)]), replaces: false, added: vec![(0, "ab")] });
-}
-
-#[test]
-fn the_latest_finished_run_prints_late_until_the_active_one_has_printed() {
-    let task = task(RunEnd::Fail);
-    let late = sends("before", 5, "late");
-    let change = add(&task, None, late, ROOMY).unwrap().unwrap();
-    assert_eq!((change.kept.attempt, change.replaces), (2, false));
-    let more = sends("before", 9, "r");
-    assert_eq!(add(&task, Some(&change.kept), more, ROOMY).unwrap().unwrap().kept.parts, [part(5, 10)]);
-    assert_eq!(add(&task, Some(&kept("active", &[(0, 1)])), late, ROOMY), Ok(None));
-    let replacing = add(&task, Some(&kept("older", &[(0, 1)])), late, ROOMY).unwrap().unwrap();
-    assert!(replacing.replaces, "the output of a run before it goes");
-}
-
-#[test]
-fn output_of_the_active_run_replaces_that_of_an_earlier_one() {
-    let before = kept("before", &[(0, 100)]);
-    let change = add(&task(RunEnd::Fail), Some(&before), sends("active", 0, "a"), ROOMY).unwrap().unwrap();
-    assert_eq!(change, OutputChange { kept: kept("active", &[(0, 1)]), replaces: true, added: vec![(0, "a")] });
-    assert_eq!(
-        add(&task(RunEnd::Fail), Some(&before), sends("active", 0, ""), ROOMY),
-        Ok(None),
-        "nothing replaces nothing"
-    );
-}
-
-#[test]
 fn every_other_run_is_stale_even_with_an_empty_text_or_when_nothing_is_kept() {
     let stale = Err(Refusal::StaleRun { run_id: run("other") });
     for (text, most_bytes) in [("a", ROOMY), ("", ROOMY), ("a", 0)] {
@@ -102,47 +72,6 @@ fn the_attempt_of_a_finished_run_is_the_one_it_had() {
 }
 
 #[test]
-fn nothing_is_kept_when_nothing_may_be_kept() {
-    assert_eq!(sent(&[], 0, "abc", 0), None);
-    assert_eq!(kept("active", &[(0, 3)]).within(0), None);
-}
-
-#[test]
-fn only_missing_bytes_are_added() {
-    type Case<'a> = (&'a [(u64, u64)], u64, &'a str, Sent<'a>);
-    let cases: [Case<'_>; 8] = [
-        (&[(0, 4)], 0, "abcd", None),
-        (&[(0, 4)], 1, "bc", None),
-        (&[(0, 4)], 4, "ef", Some((vec![(0, 6)], vec![(4, "ef")]))),
-        (&[(0, 4)], 2, "cdef", Some((vec![(0, 6)], vec![(4, "ef")]))),
-        (&[(2, 4)], 0, "abcd", Some((vec![(0, 4)], vec![(0, "ab")]))),
-        (&[(0, 4)], 9, "j", Some((vec![(0, 4), (9, 10)], vec![(9, "j")]))),
-        (&[(0, 2), (4, 6)], 1, "bcdefg", Some((vec![(0, 7)], vec![(2, "cd"), (6, "g")]))),
-        (&[(0, 2), (4, 6), (8, 9)], 2, "cd", Some((vec![(0, 6), (8, 9)], vec![(2, "cd")]))),
-    ];
-    for (parts, offset, text, expected) in cases {
-        assert_eq!(sent(parts, offset, text, ROOMY), expected, "{text:?} at {offset} into {parts:?}");
-    }
-}
-
-#[test]
-fn the_oldest_bytes_are_pushed_out_and_gaps_do_not_count() {
-    assert_eq!(sent(&[(0, 4)], 4, "ef", 5), Some((vec![(1, 6)], vec![(4, "ef")])));
-    assert_eq!(sent(&[(0, 4)], 100, "ef", 5), Some((vec![(1, 4), (100, 102)], vec![(100, "ef")])));
-    assert_eq!(sent(&[(0, 4)], 100, "efghi", 5), Some((vec![(100, 105)], vec![(100, "efghi")])));
-    assert_eq!(sent(&[], 0, "abcdef", 4), Some((vec![(2, 6)], vec![(2, "cdef")])));
-    assert_eq!(sent(&[(50, 54)], 0, "ab", 4), None, "older than everything that is kept");
-    assert_eq!(sent(&[(50, 54)], 0, "abc", 5), Some((vec![(2, 3), (50, 54)], vec![(2, "c")])));
-}
-
-#[test]
-fn a_smaller_limit_than_before_pushes_out_with_the_next_bytes_and_when_it_is_read() {
-    assert_eq!(sent(&[(0, 100)], 100, "x", 10), Some((vec![(91, 101)], vec![(100, "x")])));
-    let within = kept("active", &[(0, 100), (200, 205)]).within(10).unwrap();
-    assert_eq!(within.parts, [part(95, 100), part(200, 205)]);
-}
-
-#[test]
 fn a_character_that_begins_before_the_first_kept_byte_is_not_stored() {
     assert_eq!(sent(&[], 0, "😀ab", 5), Some((vec![(4, 6)], vec![(4, "ab")])));
     assert_eq!(sent(&[], 0, "😀", 3), None);
@@ -150,22 +79,6 @@ fn a_character_that_begins_before_the_first_kept_byte_is_not_stored() {
     assert_eq!(sent(&[(4, 6)], 0, "😀abcd", 7), Some((vec![(4, 8)], vec![(6, "cd")])));
     // The same, with another text than before: the end of its "é" is there already.
     assert_eq!(sent(&[(5, 7)], 0, "😀éabc", 7), Some((vec![(5, 9)], vec![(7, "bc")])));
-}
-
-#[test]
-fn another_text_than_before_changes_no_byte_that_is_there_and_splits_no_character() {
-    assert_eq!(sent(&[(1, 3)], 0, "éé", ROOMY), None);
-    assert_eq!(sent(&[(1, 3)], 0, "ééab", ROOMY), Some((vec![(1, 3), (4, 6)], vec![(4, "ab")])));
-}
-
-#[test]
-fn at_most_256_parts_are_kept_and_the_oldest_go() {
-    let parts: Vec<(u64, u64)> = (0..OUTPUT_PARTS as u64).map(|n| (10 * n, 10 * n + 1)).collect();
-    let (after, _) = sent(&parts, 5000, "x", ROOMY).unwrap();
-    assert_eq!((after.len(), after[0], after[OUTPUT_PARTS - 1]), (OUTPUT_PARTS, (10, 11), (5000, 5001)));
-    assert_eq!(sent(&after, 5, "x", ROOMY), None, "older than everything that is kept");
-    let (after, _) = sent(&after, 21, "xxxxxxxxx", ROOMY).unwrap();
-    assert_eq!((after.len(), after[1]), (OUTPUT_PARTS - 1, (20, 31)), "a filled gap makes room");
 }
 
 #[test]
@@ -179,27 +92,6 @@ fn no_offset_overflows_and_what_could_not_be_stored_is_not_kept() {
     let all = kept("active", &[(last - 2, last)]);
     assert_eq!((all.from(last - 1), all.from(last), all.from(u64::MAX)), (Some(part(last - 1, last)), None, None));
     assert_eq!(shown(u64::MAX, b"\x80"), (u64::MAX, ""));
-}
-
-#[test]
-fn an_answer_gives_what_is_behind_the_offset_up_to_a_gap() {
-    let kept = kept("active", &[(10, 20), (30, 40)]);
-    let cases = [(0, Some((10, 20))), (15, Some((15, 20))), (20, Some((30, 40))), (25, Some((30, 40))), (40, None)];
-    for (offset, expected) in cases {
-        assert_eq!(kept.from(offset).map(|part| (part.start, part.end)), expected, "{offset}");
-    }
-    assert_eq!(kept.end(), 40);
-    let long = super::KeptOutput { parts: vec![part(5, 5_000_000)], ..kept };
-    assert_eq!(long.from(0), Some(part(5, 5 + OUTPUT_ANSWER_BYTES as u64)));
-}
-
-#[test]
-fn characters_of_which_a_part_is_missing_are_left_out_at_both_ends() {
-    let text = "é😀é".as_bytes();
-    let cases = [(0..8, 0, "é😀é"), (1..8, 2, "😀é"), (3..8, 6, "é"), (0..7, 0, "é😀"), (0..5, 0, "é"), (1..5, 2, "")];
-    for (range, start, expected) in cases {
-        assert_eq!(shown(range.start as u64, &text[range.clone()]), (start, expected), "{range:?}");
-    }
 }
 
 #[test]

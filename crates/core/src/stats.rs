@@ -568,14 +568,6 @@ mod tests {
     }
 
     #[test]
-    fn a_task_waits_since_its_creation_or_since_what_followed_its_last_run() {
-        let new = Lifecycle { updated_at: at(9), ..Lifecycle::created(at(1), 1) };
-        assert_eq!(pending_since(&new), at(1));
-        let run = FinishedRun { run_id: RunId::parse("r_firstrun0001").unwrap(), end: RunEnd::Fail };
-        assert_eq!(pending_since(&Lifecycle { finished_run: Some(run), ..new }), at(9));
-    }
-
-    #[test]
     fn a_minute_counts_by_the_part_of_it_that_is_in_the_window() {
         let minutes = vec![(at(0), created(60)), (at(60), created(100)), (at(120), created(7))];
         let cases =

@@ -224,68 +224,6 @@ mod tests {
     }
 
     #[test]
-    fn a_running_task_takes_no_update() {
-        let update = Update { priority: Some(1), ..Update::default() };
-        let refused = update.apply(&task(Status::Running, 1), NOW);
-        assert!(matches!(refused, Err(Refusal::TaskRunning { .. })));
-    }
-
-    #[test]
-    fn a_pending_task_must_keep_a_remaining_attempt_and_a_finished_one_need_not() {
-        let update = |max_attempts| Update { max_attempts: Some(max_attempts), ..Update::default() };
-        let cases = [
-            (Status::Pending, 2, 3, true),
-            (Status::Pending, 2, 2, false),
-            (Status::Pending, 2, 1, false),
-            (Status::Failed, 2, 1, true),
-            (Status::Cancelled, 2, 1, true),
-            (Status::Succeeded, 2, 1, true),
-        ];
-        for (status, attempt, max_attempts, accepted) in cases {
-            let before = task(status, attempt);
-            let answer = update(max_attempts).apply(&before, NOW).map(drop);
-            let conflict = Refusal::UpdateConflict { task_id: before.id, field: "max_attempts", attempt };
-            assert_eq!(answer, if accepted { Ok(()) } else { Err(conflict) }, "{status:?} {attempt} {max_attempts}");
-        }
-    }
-
-    #[test]
-    fn an_update_that_changes_nothing_leaves_updated_at_alone() {
-        let pending = task(Status::Pending, 0);
-        let same = Update {
-            name: Some(None),
-            args: Some(object("{ }")),
-            priority: Some(0),
-            routes: Routes::new(vec![Route::parse("default").unwrap()]),
-            ..Update::default()
-        };
-        assert_eq!(same.apply(&pending, NOW), Ok(None));
-        let other_kind = Update { args: Some(object(r#"{"a":1.0}"#)), ..Update::default() };
-        let mut with_args = pending.clone();
-        with_args.definition.args = object(r#"{"a":1}"#);
-        let changed = other_kind.apply(&with_args, NOW).unwrap().unwrap();
-        assert_eq!(changed.lifecycle.updated_at, NOW);
-        assert_eq!(changed.lifecycle.pending_seq, pending.lifecycle.pending_seq);
-    }
-
-    #[test]
-    fn a_patch_changes_the_members_that_it_names_and_no_others() {
-        let mut before = task(Status::Cancelled, 0);
-        before.definition.args = object(r#"{"lr":0.1,"model":{"layers":2,"width":64}}"#);
-        before.definition.metadata = object(r#"{"owner":"a"}"#);
-        let update = Update {
-            args_patch: Some(object(r#"{"model":{"layers":4},"seed":7}"#)),
-            metadata_patch: Some(object(r#"{"owner":null}"#)),
-            ..Update::default()
-        };
-        let after = update.apply(&before, NOW).unwrap().unwrap();
-        assert_eq!(after.definition.args, object(r#"{"lr":0.1,"model":{"layers":4,"width":64},"seed":7}"#));
-        assert_eq!(after.definition.metadata, JsonObject::empty());
-        assert_eq!(after.lifecycle.updated_at, NOW);
-        assert_eq!(update.apply(&after, Timestamp::from_micros(2_000)), Ok(None), "a second time it changes nothing");
-    }
-
-    #[test]
     fn a_patch_is_refused_where_new_args_are() {
         let patch = Update { args_patch: Some(object(r#"{"a":1}"#)), ..Update::default() };
         assert!(matches!(patch.apply(&task(Status::Running, 1), NOW), Err(Refusal::TaskRunning { .. })));
@@ -329,12 +267,5 @@ mod tests {
             }
         }
         assert_eq!(size_of::<Effect>(), 8);
-    }
-
-    #[test]
-    fn updated_at_never_decreases() {
-        let update = Update { priority: Some(1), ..Update::default() };
-        let changed = update.apply(&task(Status::Pending, 0), Timestamp::from_micros(1)).unwrap().unwrap();
-        assert_eq!(changed.lifecycle.updated_at, Timestamp::from_micros(10));
     }
 }

@@ -200,10 +200,14 @@ mod tests {
     fn a_poll_of_all_routes_stays_requested_after_later_hints() {
         let mut claimable = Claimable::new(true);
         claimable.poll_all = true;
+        assert!(!claimable.is_empty());
         claimable.queue_deleted(&queue("gone"));
         hints(&mut claimable, 3);
         assert!(claimable.poll_all);
         assert_eq!(claimable.deleted_queues, [queue("gone")]);
+        let mut deleted = Claimable::new(true);
+        deleted.queue_deleted(&queue("gone"));
+        assert!(!deleted.is_empty());
     }
 
     #[test]

@@ -41,17 +41,6 @@ fn a_transaction_is_full_when_it_has_looked_up_as_many_dependencies_as_fit() {
 }
 
 #[test]
-fn a_bulk_update_may_write_32768_dependencies_and_is_refused_with_the_numbers_above() {
-    let update = Update { dependencies: Some(dependencies(&ids(1_000))), ..Update::default() };
-    let mut weight = BulkWeight::default();
-    (0..32).for_each(|_| weight.add(&update, &stored(Definition::default())));
-    assert_eq!(weight.check(), Ok(()));
-    weight.add(&update, &stored(Definition::default()));
-    let refused = Refusal::BulkUpdateTooLarge { tasks: 33, dependencies: 33_000, routes: 0, most_tasks: 32 };
-    assert_eq!(weight.check(), Err(refused));
-}
-
-#[test]
 fn what_tasks_waited_for_before_weighs_as_well_and_other_updates_weigh_nothing() {
     let waiting = stored(waits_for(&ids(1_000)));
     let nothing = Update { dependencies: Some(dependencies(&[])), ..Update::default() };

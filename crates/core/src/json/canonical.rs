@@ -364,16 +364,4 @@ mod tests {
         }
         assert!(!read(r#"{"":{}}"#).unwrap().is_empty_object());
     }
-
-    #[test]
-    fn the_smallest_stored_data_of_a_task_is_its_own_canonical_text() {
-        let smallest =
-            r#"{"args":{},"max_attempts":3,"metadata":{},"name":null,"priority":0,"result":{},"routes":["default"]}"#;
-        assert_eq!(read(smallest).unwrap().as_str(), smallest);
-        let keys = ["args", "max_attempts", "metadata", "name", "priority", "result", "routes"];
-        let values = [2, integer_len(3), 2, "null".len(), integer_len(0), 2, 2 + string_len("default")];
-        let punctuation = 2 + 7 + 6;
-        let size = punctuation + keys.map(string_len).iter().sum::<usize>() + values.iter().sum::<usize>();
-        assert_eq!(size, smallest.len());
-    }
 }

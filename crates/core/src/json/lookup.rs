@@ -334,64 +334,8 @@ pub(crate) mod scanned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::{JsonObject, parse};
 
     const NO_STEPS: &[&str] = &[];
-
-    /// Every kind of value, keys that need escapes (which sort by what they stand for), and text in strings that looks
-    /// like structure.
-    const OBJECT: &str = concat!(
-        r#"{"":0,"\u0000":1,"\n":2,"\"":3,"[":"]}\"","\\":4,"a":null,"aa":true,"b":false,"c":-7,"d":1e16,"#,
-        r#""e":["x",[1,{"y":"]"}],{}],"f":{"":"é","\\u":[],"g":{"h":"\u001fi"}},"é":-0.0,"😀":{}}"#,
-    );
-
-    #[test]
-    fn every_member_is_found_by_its_resolved_key() {
-        let canonical = parse(OBJECT.as_bytes()).ok().and_then(|value| JsonObject::from_value(&value).ok());
-        assert_eq!(canonical.as_ref().map(JsonObject::as_str), Some(OBJECT));
-        let cases: [(&[&str], Option<Found<'_>>); 27] = [
-            (&[""], Some(Found::Int(0))),
-            (&["\0"], Some(Found::Int(1))),
-            (&["\n"], Some(Found::Int(2))),
-            (&["\""], Some(Found::Int(3))),
-            (&["["], Some(Found::Str(JsonStr("]}\\\"")))),
-            (&["\\"], Some(Found::Int(4))),
-            (&["a"], Some(Found::Null)),
-            (&["aa"], Some(Found::Bool(true))),
-            (&["b"], Some(Found::Bool(false))),
-            (&["c"], Some(Found::Int(-7))),
-            (&["d"], Some(Found::Float(1e16))),
-            (&["e"], Some(Found::Array(r#"["x",[1,{"y":"]"}],{}]"#))),
-            (&["f", ""], Some(Found::Str(JsonStr("é")))),
-            (&["f", "g"], Some(Found::Object(r#"{"h":"\u001fi"}"#))),
-            (&["f", "g", "h"], Some(Found::Str(JsonStr(r"\u001fi")))),
-            (&["f", "\\u"], Some(Found::Array("[]"))),
-            (&["é"], Some(Found::Float(-0.0))),
-            (&["😀"], Some(Found::Object("{}"))),
-            (&["\\n"], None),
-            (&["\\u0000"], None),
-            (&["A"], None),
-            (&["ab"], None),
-            (&["zz"], None),
-            (&["a", "a"], None),
-            (&["e", "0"], None),
-            (&["f", "g", "h", "i"], None),
-            (&["😀", ""], None),
-        ];
-        for (path, found) in cases {
-            assert_eq!(lookup(OBJECT, path), found, "{path:?}");
-            if let [key] = path {
-                assert_eq!(has_key(OBJECT, key), found.is_some(), "{key:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn an_empty_path_is_the_object_itself() {
-        assert_eq!(lookup(OBJECT, NO_STEPS), Some(Found::Object(OBJECT)));
-        assert_eq!(lookup("{}", NO_STEPS), Some(Found::Object("{}")));
-        assert_eq!(lookup("{}", &[""]), None);
-    }
 
     #[test]
     fn members_are_the_keys_and_values_of_an_object_in_order() {
@@ -402,29 +346,6 @@ mod tests {
         assert_eq!(values, [Found::Object(r#"{"b":1}"#), Found::Float(-0.5)]);
         assert_eq!(names(r#"{"a":1,"b"#), ["a"]);
         assert_eq!(names("[1,2]"), Vec::<String>::new());
-    }
-
-    #[test]
-    fn elements_are_the_items_of_an_array_in_order() {
-        let cases: [(&str, &[Found<'_>]); 4] = [
-            ("[]", &[]),
-            ("[1]", &[Found::Int(1)]),
-            ("[[],[[]],{}]", &[Found::Array("[]"), Found::Array("[[]]"), Found::Object("{}")]),
-            (
-                r#"[null,true,-1,0.5,",]\"",{"a":[1]}]"#,
-                &[
-                    Found::Null,
-                    Found::Bool(true),
-                    Found::Int(-1),
-                    Found::Float(0.5),
-                    Found::Str(JsonStr(",]\\\"")),
-                    Found::Object(r#"{"a":[1]}"#),
-                ],
-            ),
-        ];
-        for (array, items) in cases {
-            assert_eq!(elements(array).collect::<Vec<_>>(), items, "{array}");
-        }
     }
 
     #[test]
@@ -472,47 +393,6 @@ mod merge_tests {
         for (target, patch, result) in cases {
             assert_eq!(merged(target, patch), result, "{target} {patch}");
         }
-    }
-
-    #[test]
-    fn a_member_is_reached_wherever_it_stands_and_the_others_stay() {
-        let target = r#"{"a":1,"b":{"c":{"d":[1,{"x":null}],"e":"}{\"","f":2}},"g":null,"z":-0.0}"#;
-        let cases = [
-            (r#"{"b":{"c":{"f":3}}}"#, r#"{"a":1,"b":{"c":{"d":[1,{"x":null}],"e":"}{\"","f":3}},"g":null,"z":-0.0}"#),
-            (r#"{"b":{"c":{"d":null,"e":null,"f":null}}}"#, r#"{"a":1,"b":{"c":{}},"g":null,"z":-0.0}"#),
-            (r#"{"b":null,"g":null,"z":null,"no":null}"#, r#"{"a":1}"#),
-            (r#"{"b":{"c":7},"g":{"h":null}}"#, r#"{"a":1,"b":{"c":7},"g":{},"z":-0.0}"#),
-            (
-                r#"{"a":{"b":{"c":null,"d":1},"e":[null,{"f":null}]}}"#,
-                concat!(
-                    r#"{"a":{"b":{"d":1},"e":[null,{"f":null}]},"b":{"c":{"d":[1,{"x":null}],"e":"}{\"","f":2}},"#,
-                    r#""g":null,"z":-0.0}"#
-                ),
-            ),
-        ];
-        for (patch, result) in cases {
-            assert_eq!(merged(target, patch), result, "{patch}");
-        }
-    }
-
-    #[test]
-    fn keys_are_compared_as_what_they_stand_for() {
-        // Escaped, the first of them would stand behind all others.
-        let target = r#"{"\n":1,"":2,"A":3,"\"":4,"\u0000":5,"é":6}"#;
-        assert_eq!(
-            merged(target, r#"{"\u000a":null,"\u00e9":{},"!":0}"#),
-            r#"{"":2,"\u0000":5,"!":0,"\"":4,"A":3,"é":{}}"#
-        );
-        assert_eq!(merged(r#"{"A\n":1}"#, r#"{"A":2,"A\nb":3}"#), r#"{"A":2,"A\n":1,"A\nb":3}"#);
-    }
-
-    #[test]
-    fn the_empty_patch_and_one_that_says_what_is_there_change_nothing() {
-        let target = r#"{"a":{"b":1.0},"c":[]}"#;
-        for patch in ["{}", r#"{"a":{}}"#, r#"{"a":{"b":1e0}}"#, r#"{"c":[],"d":null,"a":{"e":null}}"#, target] {
-            assert_eq!(merge_patch(&object(target), &object(patch)), object(target), "{patch}");
-        }
-        assert_ne!(merged(target, r#"{"a":{"b":1}}"#), target, "an integer is no float");
     }
 
     #[test]

@@ -463,18 +463,15 @@ proptest! {
     }
 
     #[test]
-    fn looking_once_for_all_predicates_is_looking_for_each(expression in expression(task_predicate()), row in row()) {
-        let one_by_one = expression.holds(&mut |asked| asked.predicate.holds(&row.view()));
-        prop_assert_eq!(parse(&said(&expression)).matches(&row.view()), one_by_one, "{}", said(&expression));
-    }
-
-    #[test]
-    fn many_predicates_about_documents_agree_with_each_alone(
-        expression in expression(document_predicate()),
+    fn looking_once_for_all_predicates_is_looking_for_each(
+        expression in expression(task_predicate()),
+        documents in expression(document_predicate()),
         row in row(),
     ) {
-        let one_by_one = expression.holds(&mut |asked| asked.predicate.holds(&row.view()));
-        prop_assert_eq!(parse(&said(&expression)).matches(&row.view()), one_by_one, "{}", said(&expression));
+        for expression in [expression, documents] {
+            let one_by_one = expression.holds(&mut |asked| asked.predicate.holds(&row.view()));
+            prop_assert_eq!(parse(&said(&expression)).matches(&row.view()), one_by_one, "{}", said(&expression));
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Cancel),
         2 => Just(Requeue),
         1 => Just(Delete),
-        1 => (1..5_i64).prop_map(What::SetBudget),
+        1 => prop_oneof![4 => 1..5_i64, 1 => Just(i64::MAX)].prop_map(What::SetBudget),
     ];
     let back = prop_oneof![6 => Just(0_usize), 2 => Just(1), 1 => 2..4_usize];
     let seconds = prop_oneof![6 => 0..5_i64, 2 => 250..350_i64, 1 => -1000..0_i64];

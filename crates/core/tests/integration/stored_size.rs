@@ -100,6 +100,23 @@ proptest! {
     }
 }
 
+/// A worker is no part of the stored data.
+#[test]
+fn what_a_run_says_counts_for_memory_and_pages_and_its_progress_for_the_stored_size() {
+    let value = JsonObject::from_canonical(r#"{"step":1}"#);
+    let (plain, bytes) = (new_task(), value.as_str().len());
+    let said = [
+        Outcome { last_run: Some(LastRun { attempt: 1, worker: value.clone() }), ..Outcome::empty() },
+        Outcome { progress: Some(Progress { value, updated_at: at(1), attempt: 1 }), ..Outcome::empty() },
+    ];
+    for (outcome, progress_bytes) in said.into_iter().zip([0, bytes]) {
+        let task = Task { outcome, ..plain.clone() };
+        assert_eq!((task.bytes(), task.view().bytes()), (plain.bytes() + bytes, plain.view().bytes() + bytes));
+        let (head, plain) = (task.head(), plain.head());
+        assert_eq!((head.progress_bytes, head.definition_bytes), (progress_bytes, plain.definition_bytes));
+    }
+}
+
 /// At the limit of 1 MiB each byte decides, and each of these parts has its own way to be counted.
 #[test]
 fn exactly_the_limit_is_accepted_and_one_byte_more_refused_whatever_the_parts_are() {

@@ -1,7 +1,5 @@
-//! What each action does to a task that waits for a time or for other tasks, that may run for some time only, or that is
-//! archived: every status and every action, with and without each of these.
-
-use std::time::Duration;
+//! What updates and dependencies make of tasks in every status, and who is archived. When a task waits for a time and how long it
+//! may run is in the conformance suite of the stores, and in random histories in `lifecycle_properties.rs`.
 
 use taskqueue_core::dependency::{DependencyState, FailedDependency};
 use taskqueue_core::lifecycle::settle_dependencies;
@@ -50,138 +48,20 @@ fn plain(status: Status) -> Task {
     task(status, SchedulingFields::default())
 }
 
-fn fail(retry: bool, retry_after: Option<u64>) -> Action {
-    let retry_after = retry_after.map(Duration::from_secs);
-    Action::Report { run_id: run_id(), report: RunReport::Fail { failure: failure(), retry, retry_after } }
-}
-
-fn unclaim(delay: Option<u64>) -> Action {
-    Action::Report { run_id: run_id(), report: RunReport::Unclaim { delay: delay.map(Duration::from_secs) } }
-}
-
-fn complete() -> Action {
-    Action::Report { run_id: run_id(), report: RunReport::Complete { result: JsonObject::empty() } }
-}
-
-fn claim() -> Action {
-    Action::Claim { route: route("default"), run_id: run("next") }
-}
-
-fn decided(task: &Task, action: &Action, now: i64) -> Decision {
-    decide(&task.head(), &task.outcome, action, at(now), 99)
-}
-
 /// The change, which must be one.
 fn changed(task: &Task, action: &Action) -> Change {
-    match decided(task, action, NOW) {
+    match decide(&task.head(), &task.outcome, action, at(NOW), 99) {
         Decision::Change(change) => change,
         other => panic!("{action:?}: {other:?}"),
     }
 }
 
 #[test]
-fn claims_and_requeues_clear_the_time_and_everything_else_keeps_it() {
-    use Status::{Cancelled, Failed, Pending, Succeeded};
-    let cases = [
-        (Pending, claim(), None),
-        (Pending, Action::Requeue, None),
-        (Failed, Action::Requeue, None),
-        (Cancelled, Action::Requeue, None),
-        (Pending, Action::Cancel, Some(at(500))),
-    ];
-    for (status, action, expected) in cases {
-        let mut waiting = plain(status);
-        waiting.lifecycle.not_before = Some(at(500));
-        assert_eq!(changed(&waiting, &action).lifecycle.not_before, expected, "{status:?} {action:?}");
-    }
-    let mut waiting = plain(Succeeded);
-    waiting.lifecycle.not_before = Some(at(500));
-    assert!(matches!(decided(&waiting, &Action::Requeue, NOW), Decision::Refuse(_)));
-    assert_eq!(decided(&waiting, &Action::Delete, NOW), Decision::Delete);
-    let progress = Action::Progress { run_id: run_id(), value: JsonObject::empty() };
-    let running = changed(&task(Status::Running, SchedulingFields::default()), &progress);
-    assert_eq!(running.lifecycle, plain(Status::Running).lifecycle);
-    // Whether its time has come is not asked by the claim itself: the pending order has only tasks that can be claimed.
-    let mut later = plain(Pending);
-    later.lifecycle.not_before = Some(at(1_000));
-    assert_eq!(changed(&later, &claim()).lifecycle.status, Status::Running);
-}
-
-#[test]
-fn a_failed_attempt_waits_as_the_worker_says_or_else_as_the_task_says() {
-    let own = || SchedulingFields { retry_delay: RetryDelay::new(10.0, None, None), ..SchedulingFields::default() };
-    let none = SchedulingFields::default;
-    type Case = (SchedulingFields, Action, Status, Option<i64>);
-    let cases: [Case; 11] = [
-        (none(), fail(true, None), Status::Pending, None),
-        (own(), fail(true, None), Status::Pending, Some(NOW + 10)),
-        (own(), fail(true, Some(60)), Status::Pending, Some(NOW + 60)),
-        (own(), fail(true, Some(0)), Status::Pending, None),
-        (none(), fail(true, Some(60)), Status::Pending, Some(NOW + 60)),
-        (own(), fail(false, None), Status::Failed, None),
-        (own(), fail(false, Some(60)), Status::Failed, None),
-        (own(), unclaim(None), Status::Pending, None),
-        (own(), unclaim(Some(60)), Status::Pending, Some(NOW + 60)),
-        (none(), unclaim(Some(0)), Status::Pending, None),
-        (own(), complete(), Status::Succeeded, None),
-    ];
-    for (scheduling, action, status, not_before) in cases {
-        let Lifecycle { status: after, not_before: waits, .. } =
-            changed(&task(Status::Running, scheduling.clone()), &action).lifecycle;
-        assert_eq!((after, waits), (status, not_before.map(at)), "{scheduling:?} {action:?}");
-    }
-    let mut last = task(Status::Running, own());
-    last.lifecycle.attempt = 3;
-    let failed = changed(&last, &fail(true, Some(60))).lifecycle;
-    assert_eq!((failed.status, failed.not_before), (Status::Failed, None), "the budget is used up");
-    let mut second = task(Status::Running, own());
-    second.lifecycle.attempt = 2;
-    assert_eq!(changed(&second, &fail(true, None)).lifecycle.not_before, Some(at(NOW + 20)));
-}
-
-#[test]
-fn an_expired_lease_waits_as_the_task_says() {
-    let own = SchedulingFields { retry_delay: RetryDelay::new(10.0, None, None), ..SchedulingFields::default() };
-    let Decision::Change(change) = decided(&task(Status::Running, own), &Action::Expire, 500) else { panic!() };
-    assert_eq!(change.lifecycle.not_before, Some(at(510)));
-}
-
-#[test]
 fn a_time_beyond_the_year_9999_is_the_end_of_that_year() {
     let seconds = SchedulingFields { retry_delay: RetryDelay::new(1e300, None, Some(1e300)), ..Default::default() };
-    let change = changed(&task(Status::Running, seconds), &fail(true, None));
+    let report = RunReport::Fail { failure: failure(), retry: true, retry_after: None };
+    let change = changed(&task(Status::Running, seconds), &Action::Report { run_id: run_id(), report });
     assert_eq!(change.lifecycle.not_before.unwrap().to_string(), "9999-12-31T23:59:59.999999Z");
-}
-
-#[test]
-fn a_run_that_is_active_for_too_long_is_ended_by_the_scan_or_by_its_next_call_heartbeats_or_not() {
-    let limited = SchedulingFields { timeout_seconds: Some(60), ..SchedulingFields::default() };
-    let claimed = changed(&task(Status::Pending, limited.clone()), &claim()).lifecycle;
-    assert_eq!(claimed.run.unwrap().times_out_at, Some(at(NOW + 60)));
-    let running = Task { lifecycle: claimed, ..task(Status::Running, limited) };
-    let own = running.lifecycle.run.unwrap().run_id;
-    let beat = |now| decided(&running, &Action::Heartbeat { run_id: own, progress: None }, now);
-    let Decision::Change(renewed) = beat(NOW + 59) else { panic!() };
-    assert_eq!(renewed.lifecycle.run.unwrap().times_out_at, Some(at(NOW + 60)), "a heartbeat does not move it");
-    let refusal = Refusal::RunFinalized { end: RunEnd::Timeout };
-    let reports = [
-        Action::Heartbeat { run_id: own, progress: None },
-        Action::Report { run_id: own, report: RunReport::Complete { result: JsonObject::empty() } },
-        Action::Report { run_id: own, report: RunReport::Unclaim { delay: None } },
-    ];
-    for report in reports {
-        let Decision::Expire(ended, refused) = decided(&running, &report, NOW + 60) else { panic!("{report:?}") };
-        assert_eq!(refused, refusal, "{report:?}");
-        assert_eq!(Decision::Change(ended), decided(&running, &Action::Expire, NOW + 60), "{report:?}");
-    }
-    let Decision::Change(Change { lifecycle, last_error, .. }) = decided(&running, &Action::Expire, NOW + 60) else {
-        panic!()
-    };
-    assert_eq!((lifecycle.status, lifecycle.attempt), (Status::Pending, 2), "like an expired lease");
-    let mut error = None;
-    last_error.apply(&mut error);
-    assert_eq!(&*error.unwrap().failure.kind, "ExecutionTimeout");
-    assert_eq!(decided(&running, &Action::Expire, NOW + 59), Decision::Unchanged);
 }
 
 #[test]

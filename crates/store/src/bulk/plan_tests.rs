@@ -6,7 +6,6 @@ use taskqueue_core::task::{Lifecycle, Outcome};
 use taskqueue_core::time::Timestamp;
 
 use super::*;
-use crate::StoreError;
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::task::Status;
 
@@ -46,12 +45,6 @@ fn changed(plan: &Plan) -> Vec<i64> {
 }
 
 #[test]
-fn a_plan_counts_what_matches_and_what_changes() {
-    let plan = plan(&bulk());
-    assert_eq!((plan.matched(), changed(&plan)), (4, vec![1, 3]));
-}
-
-#[test]
 fn what_is_decided_again_counts_instead_of_what_was_decided_before() {
     let bulk = bulk();
     type Case = (&'static str, i64, Option<Task>, u64, &'static [i64]);
@@ -74,21 +67,4 @@ fn what_is_decided_again_counts_instead_of_what_was_decided_before() {
         assert_eq!((plan.matched(), changed(&plan)), (matched, changes.to_vec()), "{why}");
         assert_eq!(plan.unchanged().count() + changes.len(), matched as usize, "{why}");
     }
-}
-
-#[test]
-fn one_refusal_refuses_the_whole() {
-    let bulk = BulkUpdate { update: Update { max_attempts: Some(1), ..Update::default() }, ..bulk() };
-    let mut tried = task(1, Status::Pending, 0);
-    tried.lifecycle.attempt = 1;
-    let mut planner = Planner::new(QueueKey(1), &bulk.update);
-    assert!(planner.decide(TaskKey(2), &task(2, Status::Pending, 0)).is_continue());
-    assert!(planner.decide(TaskKey(1), &tried).is_break());
-    assert!(matches!(planner.finish(), Err(StoreError::Refused(Refusal::UpdateConflict { .. }))));
-    let again = Planner::new(QueueKey(1), &bulk.update).finish().unwrap().decide_again(
-        &bulk,
-        &[TaskKey(1)],
-        &[(TaskKey(1), tried)],
-    );
-    assert!(matches!(again, Err(Refusal::UpdateConflict { .. })));
 }

@@ -180,23 +180,6 @@ pub async fn a_dependency_that_failed_before_cancels_at_creation_update_and_requ
     assert_eq!((requeued.changed, fixture.status(3).await), (4, Status::Pending), "now it may still succeed");
 }
 
-pub async fn a_bulk_requeue_brings_a_chain_back_in_whatever_order_it_was_created(fixture: Fixture) {
-    const LENGTH: usize = 600;
-    // Two chains, each of them with its end first: a task waits for the one that is created after it.
-    let waits =
-        |id: usize| if id.is_multiple_of(LENGTH / 2) { Definition::default() } else { cancelled_with(&[id + 1]) };
-    fixture.create_many((1..=LENGTH).map(|id| (id, waits(id)))).await;
-    for id in [LENGTH / 2, LENGTH] {
-        fixture.ok(cancel("q", id)).await;
-    }
-    fixture.upkeep().await;
-    let of_all = LENGTH as u64;
-    assert_eq!(fixture.count_by_status().await, [0, 0, 0, 0, of_all]);
-    let requeued = fixture.ok(act_on_all("q", BulkAction::Requeue, "status == 'cancelled'")).await;
-    assert_eq!((requeued.matched, requeued.changed), (of_all, of_all));
-    assert_eq!(fixture.count_by_status().await, [of_all, 0, 0, 0, 0]);
-}
-
 pub async fn a_bulk_requeue_leaves_what_would_be_cancelled_again(fixture: Fixture) {
     for id in 1..=2 {
         fixture.create(id, Definition::default()).await;

@@ -16,6 +16,10 @@ pub async fn queues_tasks_and_identities_survive(storage: &impl Storage) {
     let fixture = fixture.reopen(storage).await;
     assert_eq!(fixture.store.list_queues().await.unwrap(), ["empty", "q"].map(queue));
     assert_eq!(fixture.tasks("q").await, before);
+    assert_eq!(fixture.count_by_status().await, [2, 1, 1, 1, 1]);
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+    fixture.ok(delete("q", 1)).await;
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
     assert!(matches!(
         fixture.ok(create("q", "updated", Definition::default())).await,
         CreatedTask { created: false, .. }
@@ -154,6 +158,8 @@ pub async fn progress_telemetry_and_output_survive(storage: &impl Storage) {
     let before = seen(&fixture).await;
     let fixture = fixture.reopen(storage).await;
     assert_eq!(seen(&fixture).await, before);
+    let elsewhere = fixture.refused(observe("q", 1, "other", WorkerStatus::Idle)).await;
+    assert_eq!(elsewhere, Refusal::WorkerRouteConflict { worker_id: worker_id(1) });
     assert!(before.1.iter().all(|task| task.outcome.progress.is_some()) && before.2[0].telemetry.is_some());
     fixture.ok(progress(1, 1, r#"{"step":8}"#)).await;
     fixture.ok(print(1, 1, 13, "filled")).await;
@@ -223,19 +229,6 @@ pub async fn the_pending_order_survives(storage: &impl Storage) {
     assert_eq!(claim_all(&fixture, "y", "y").await, ["d"]);
 }
 
-pub async fn observations_survive(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
-    fixture.ok(observe("q", 1, "a", WorkerStatus::Busy)).await;
-    let query = ObservationQuery { filter: None, limit: 10, after: None };
-    let before = fixture.store.list_workers(&queue("q"), query.clone()).await.unwrap();
-    let fixture = fixture.reopen(storage).await;
-    assert_eq!(fixture.store.list_workers(&queue("q"), query).await.unwrap(), before);
-    assert!(matches!(
-        fixture.refused(observe("q", 1, "b", WorkerStatus::Idle)).await,
-        Refusal::WorkerRouteConflict { .. }
-    ));
-}
-
 pub async fn cursors_survive(storage: &impl Storage) {
     let fixture = Fixture::with_queue(storage).await;
     fixture.create_many((0..9).map(|id| (id, with_routes(&[["a", "b", "c"][id % 3]])))).await;
@@ -248,18 +241,6 @@ pub async fn cursors_survive(storage: &impl Storage) {
     let dimensions = vec![TaskDimension::Routes];
     let query = TaskGroupQuery { selection: all(), dimensions, limit: 9, after: Some(Ok(group)) };
     assert_eq!(fixture.store.group_tasks(&queue("q"), query).await.unwrap().groups.len(), 2);
-}
-
-pub async fn counts_survive(storage: &impl Storage) {
-    let fixture = Fixture::with_queue(storage).await;
-    for (id, status) in (1..).zip(Status::ALL) {
-        bring_to(&fixture, id, status).await;
-    }
-    let fixture = fixture.reopen(storage).await;
-    assert_eq!(fixture.count_by_status().await, [1; 5]);
-    assert_kept_counts_are_right(&*fixture.store, "q").await;
-    fixture.ok(delete("q", 1)).await;
-    assert_kept_counts_are_right(&*fixture.store, "q").await;
 }
 
 pub async fn an_outage_between_two_opens_grants_the_credit(storage: &impl Storage) {

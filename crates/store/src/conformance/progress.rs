@@ -54,9 +54,10 @@ pub async fn only_the_active_run_says_how_far_it_is(fixture: Fixture) {
 }
 
 pub async fn progress_of_a_run_whose_lease_has_ended_ends_it(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
+    fixture.create(1, with_budget(9)).await;
     fixture.scan().await;
-    for (run, says) in (1..).zip(commands![progress(1, 1, "{}"), heartbeat_with(2, object("{}"))]) {
+    let too_large = ReportProgress { progress: args_beyond_the_limit(1), ..progress(1, 3, "{}") };
+    for (run, says) in (1..).zip(commands![progress(1, 1, "{}"), heartbeat_with(2, object("{}")), too_large]) {
         fixture.claim(run).await;
         fixture.pass(295).await;
         fixture.clock.advance_seconds(5);
@@ -145,6 +146,8 @@ pub async fn progress_counts_towards_the_stored_size(fixture: Fixture) {
         assert_eq!(fixture.refused(command).await, Refusal::TaskDataTooLarge);
         assert_eq!(fixture.get(1).await, before, "nothing has changed, and the lease is as it was");
     }
+    let of_another = ReportProgress { run_id: run_id(7), ..sized(101) };
+    assert_eq!(fixture.refused(of_another).await, Refusal::StaleRun { run_id: run_id(7) }, "the run comes first");
     // Six bytes less of progress make room for six more of the result.
     fixture.ok(sized(94)).await;
     assert_eq!(fixture.refused(complete("q", 1, 1, object_of_bytes(9))).await, Refusal::TaskDataTooLarge);
@@ -175,6 +178,7 @@ pub async fn a_result_that_is_there_leaves_less_room_for_progress(fixture: Fixtu
     let sized = |bytes: usize| ReportProgress { progress: object_of_bytes(bytes), ..progress(1, 1, "{}") };
     assert_eq!(fixture.refused(sized(51)).await, Refusal::TaskDataTooLarge);
     fixture.ok(sized(50)).await;
+    fixture.ok(complete("q", 1, 1, object_of_bytes(52))).await;
 }
 
 pub async fn progress_is_an_item_of_a_report_of_several_runs(fixture: Fixture) {

@@ -200,6 +200,9 @@ pub async fn an_oversized_completion_is_refused_and_leaves_the_run_active(fixtur
     assert_eq!(fixture.get(1).await, before);
     fixture.ok(complete("q", 1, 1, beyond(0))).await;
     assert_eq!(fixture.get(1).await.outcome.result, beyond(0));
+    fixture.create_running(2, Definition::default()).await;
+    fixture.ok(fail("q", 2, 2)).await;
+    assert_eq!(fixture.refused(complete("q", 2, 2, beyond(1))).await, finalized(RunEnd::Fail));
 }
 
 pub async fn error_texts_read_back(fixture: Fixture) {

@@ -408,23 +408,3 @@ fn a_look_of_the_backend_wakes_as_many_as_there_are_tasks() {
     assert_eq!(woken(&mut registry, &ids).len(), 5);
     assert_eq!(registry.waiting_routes(), [(queue("q"), route("default"), 0)]);
 }
-
-#[test]
-fn who_leaves_with_a_task_that_it_had_before_passes_on_what_the_backend_saw() {
-    let (mut registry, ids) = parked(2);
-    registry.wake_for_route(&queue("q"), &route("default"), 1);
-    // Its run was active already: nothing of what was seen is gone.
-    registry.unregister(ids[0], &[task(9)]);
-    assert!(registry.is_woken(ids[1], Waker::noop()));
-}
-
-#[test]
-fn what_the_backend_sees_while_somebody_looks_makes_it_look_again() {
-    let mut registry = Registry::default();
-    let id = registry.register(&queue("q"), &route("default"));
-    for (queue, route, _) in registry.waiting_routes() {
-        registry.wake_for_route(&queue, &route, 1);
-    }
-    assert!(!registry.park(id).0);
-    assert!(registry.park(id).0);
-}

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bulk_actions;
-mod claimable;
 mod model;
 mod pages;
 mod portions;
