@@ -389,41 +389,12 @@ pub struct ActivitySeries {
 mod tests {
     use super::*;
     use crate::activity::{Event, Record};
-    use crate::ids::RunId;
     use crate::samples::at;
-    use crate::task::{FinishedRun, RunEnd};
 
     fn created(tasks: u64) -> Activity {
         let mut activity = Activity::default();
         activity.counts.add(Event::Created, tasks);
         activity
-    }
-
-    #[test]
-    fn a_task_counts_for_each_of_its_routes_and_ended_ones_for_none() {
-        let mut figures = QueueFigures::default();
-        figures.add_tasks(["a", "b"], Status::Pending, 2);
-        figures.add_tasks(["b"], Status::Running, 1);
-        figures.add_tasks(["c"], Status::Succeeded, 9);
-        figures.add_tasks(["d"], Status::Pending, 0);
-        figures.add_workers("e", WorkerStatus::Idle, 3);
-        figures.add_workers("b", WorkerStatus::Busy, 1);
-        figures.add_pending_since("b", at(7));
-        figures.add_pending_since("b", at(5));
-        assert_eq!(Status::ALL.map(|status| figures.tasks(status)), [2, 1, 9, 0, 0]);
-        let route = |pending, running, oldest_pending, workers_idle, workers_busy| RouteFigures {
-            pending,
-            running,
-            oldest_pending,
-            workers_idle,
-            workers_busy,
-            ..RouteFigures::default()
-        };
-        let routes: Vec<_> = figures.routes().map(|(route, figures)| (route, *figures)).collect();
-        let expected =
-            [("a", route(2, 0, None, 0, 0)), ("b", route(2, 1, Some(at(5)), 0, 1)), ("e", route(0, 0, None, 3, 0))];
-        assert_eq!(routes, expected);
-        assert_eq!(figures.oldest_pending(), Some(at(5)));
     }
 
     /// A queue with a task on `a` and on `b` that could be claimed, of five pending ones.

@@ -177,9 +177,11 @@ mod tests {
         let refusals = [migrate(&mut connection, path), versions(&connection, path).map(|_| ())];
         for refusal in refusals {
             assert!(matches!(&refusal, Err(OpenError::Newer(_, why)) if why == "schema version 2"), "{refusal:?}");
+            assert!(refusal.unwrap_err().to_string().contains("tasks.db"));
         }
         assert_eq!(picture(&connection), before);
         let error = migrate_with("SELECT 1", &mut connection);
         assert!(matches!(error, Err(OpenError::Changed(..))), "another second migration: {error:?}");
+        assert!(error.unwrap_err().to_string().contains("tasks.db"));
     }
 }

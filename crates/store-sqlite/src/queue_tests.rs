@@ -292,22 +292,6 @@ impl Opened {
 }
 
 #[tokio::test]
-async fn delayed_and_blocked_tasks_are_found_again_at_a_start() {
-    let opened = Opened::new().await;
-    opened.ok(create_later(1, Definition::default(), START.plus_seconds(30))).await;
-    opened.ok(create("q", 2, waits_for(&[3]))).await;
-    let opened = opened.again().await;
-    assert_eq!(opened.claimed(1).await, None);
-    opened.ok(create("q", 3, with_priority(9))).await;
-    assert_eq!(opened.claimed(2).await, Some(task_id(3)));
-    let opened = opened.again().await;
-    opened.clock.advance_seconds(30);
-    assert_eq!(opened.claimed(3).await, Some(task_id(1)));
-    opened.ok(complete("q", 3, 2, object("{}"))).await;
-    assert_eq!(opened.claimed(4).await, Some(task_id(2)), "the start knows that something waits");
-}
-
-#[tokio::test]
 async fn a_task_that_goes_takes_what_is_noted_for_it_along() {
     let opened = Opened::new().await;
     opened.ok(create("q", 1, waits_for(&[2, 3, 4]))).await;

@@ -1,15 +1,13 @@
-//! Which tasks a selection takes, which of them make a page, and that every field of a task, of its view and of an observation
-//! is the one that filters and orders ask for.
+//! Which tasks a selection takes, and that every field of a task, of its view and of an observation is the one that filters and
+//! orders ask for. Which tasks make a page is in the conformance suite of the stores.
 
-use proptest::collection::vec;
-use proptest::prelude::*;
 use taskqueue_core::cursor::{OrderValue, Position};
 use taskqueue_core::filter::{ObservationFilter, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
-use taskqueue_core::grouping::{Groups, WorkerDimension, dimensions};
+use taskqueue_core::grouping::{WorkerDimension, dimensions};
 use taskqueue_core::ids::WorkerId;
 use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
-use taskqueue_core::selection::{FirstRows, OrderField, TaskOrder, TaskPosition, TaskSelection, worker_position};
+use taskqueue_core::selection::{OrderField, TaskOrder, TaskPosition, TaskSelection, worker_position};
 use taskqueue_core::task::LastError;
 
 use crate::prelude::*;
@@ -175,26 +173,6 @@ fn positions_read_back_from_their_cursors_and_from_no_others() {
     }
 }
 
-#[test]
-fn observations_are_counted_by_route_and_status_and_a_full_last_page_ends_the_list() {
-    use WorkerStatus::{Busy, Idle};
-    let workers = [("gpu", Busy), ("cpu", Idle), ("gpu", Busy), ("gpu", Idle)];
-    let page = |dimensions: &[WorkerDimension], limit: u16| {
-        let mut groups = Groups::new(limit, None);
-        workers.iter().for_each(|(route, status)| groups.add_observation(dimensions, &observation(route, *status)));
-        let page = groups.into_page(1);
-        let groups: Vec<(String, u64)> = page.groups.iter().map(|group| (group.key.join(" "), group.count)).collect();
-        (page.count, groups, page.next.is_some())
-    };
-    let group = |key: &str, count: u64| (key.to_owned(), count);
-    let (route, status) = (WorkerDimension::Route, WorkerDimension::Status);
-    let both = vec![group("cpu idle", 1), group("gpu busy", 2), group("gpu idle", 1)];
-    assert_eq!(page(&[route, status], 3), (4, both.clone(), false));
-    assert_eq!(page(&[route, status], 2), (4, both[..2].to_vec(), true));
-    assert_eq!(page(&[status], 9), (4, vec![group("busy", 2), group("idle", 2)], false));
-    assert_eq!(page(&[route], 9), (4, vec![group("cpu", 1), group("gpu", 3)], false));
-}
-
 /// The order is bound to the cursor by this text: two orders must never have the same.
 #[test]
 fn every_order_has_a_shape_of_its_own() {
@@ -204,35 +182,4 @@ fn every_order_has_a_shape_of_its_own() {
     shapes.sort();
     shapes.dedup();
     assert_eq!(shapes.len(), count);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
-
-    /// Against the plain way: everything behind the position, sorted, cut.
-    #[test]
-    fn the_first_rows_are_those_of_the_whole_sorted_list(
-        priorities in vec(-3_i64..3, 0..40), wanted in 1_usize..12, descending: bool,
-        after in proptest::option::of((-3_i64..3, 0_usize..40)),
-    ) {
-        let order = TaskOrder { field: OrderField::Priority, descending };
-        let after = after.map(|(priority, n)| TaskPosition { value: OrderValue::Int(priority), id: task_id(n) });
-        let mut rows = FirstRows::new(order, after.clone(), wanted);
-        for (n, priority) in priorities.iter().enumerate() {
-            let mut task = task();
-            (task.definition.priority, task.id) = (*priority, task_id(n));
-            rows.offer(&task.view(), task.id, (*priority, n));
-        }
-        let key = |priority: i64, n: usize| if descending { (-priority, usize::MAX - n) } else { (priority, n) };
-        let behind = |(priority, n): &(i64, usize)| after.as_ref().is_none_or(|after| {
-            let OrderValue::Int(value) = after.value else { unreachable!() };
-            let last = (0..40).find(|n| task_id(*n) == after.id).unwrap();
-            key(*priority, *n) > key(value, last)
-        });
-        let mut expected: Vec<(i64, usize)> = priorities.iter().copied().enumerate().map(|(n, p)| (p, n)).collect();
-        expected.retain(behind);
-        expected.sort_by_key(|(priority, n)| key(*priority, *n));
-        expected.truncate(wanted);
-        prop_assert_eq!(rows.into_sorted(), expected);
-    }
 }

@@ -191,28 +191,6 @@ fn what_is_no_database_is_refused_and_left_alone() {
     assert!(folder.try_open(&clock()).is_ok(), "an empty file is a new database");
 }
 
-#[test]
-fn newer_and_changed_migrations_are_refused() {
-    let cases = [
-        ("INSERT INTO migrations VALUES (99, 'future', 'x')", "newer"),
-        ("UPDATE migrations SET checksum = 'x' WHERE version = 1", "changed"),
-        ("UPDATE migrations SET name = 'other' WHERE version = 1", "changed"),
-    ];
-    for (change, expected) in cases {
-        let folder = fresh();
-        drop(folder.try_open(&clock()).unwrap());
-        Connection::open(folder.file()).unwrap().execute_batch(change).unwrap();
-        let refused = refusal_to_open(&folder);
-        let kind = match &refused {
-            OpenError::Newer(..) => "newer",
-            OpenError::Changed(..) => "changed",
-            other => panic!("{other}"),
-        };
-        assert_eq!(kind, expected, "{change}");
-        assert!(refused.to_string().contains("tasks.db"), "{refused}");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_was_moved_away_takes_no_write_until_it_is_back() {
     let (folder, fixture) = with_queue().await;

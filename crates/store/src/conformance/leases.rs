@@ -67,18 +67,27 @@ pub async fn the_last_attempt_fails_when_its_lease_ends(fixture: Fixture) {
 }
 
 pub async fn a_report_of_an_expired_run_performs_the_expiry(fixture: Fixture) {
-    fixture.ok(create_all(1..5)).await;
+    fixture.ok(create_all(1..8)).await;
     fixture.scan().await;
-    fixture.claim_each(1..5).await;
+    fixture.claim_each(1..8).await;
     fixture.pass(295).await;
     fixture.clock.advance_seconds(5);
-    let too_large = args_beyond_the_limit(1);
-    let reports = commands![heartbeat("q", 1, 1), complete("q", 2, 2, too_large), fail("q", 3, 3), unclaim("q", 4, 4)];
+    let too_large = || args_beyond_the_limit(1);
+    let reports = commands![
+        heartbeat("q", 1, 1),
+        complete("q", 2, 2, too_large()),
+        fail("q", 3, 3),
+        unclaim("q", 4, 4),
+        progress(5, 5, "{}"),
+        ReportProgress { progress: too_large(), ..progress(6, 6, "{}") },
+        Heartbeat { progress: Some(object("{}")), ..heartbeat("q", 7, 7) },
+    ];
     for (id, report) in (1..).zip(reports) {
         assert_eq!(fixture.refused(report.clone()).await, EXPIRED);
         let task = fixture.get(id).await;
         assert_eq!((task.lifecycle.status, task.lifecycle.attempt), (Status::Pending, 1));
         assert_eq!(&*task.outcome.last_error.as_ref().unwrap().failure.kind, "HeartbeatTimeout");
+        assert_eq!(task.outcome.progress, None);
         assert_eq!(fixture.refused(report).await, EXPIRED);
         assert_eq!(fixture.get(id).await, task, "charged once");
     }

@@ -87,10 +87,21 @@ pub async fn observations_are_listed_filtered_counted_and_grouped(fixture: Fixtu
         assert_eq!(ids(workers(&fixture, "q", filter).await), expected(found), "{filter:?}");
     }
     let (by_route, by_status) = (WorkerDimension::Route, WorkerDimension::Status);
-    let grouped = async |dimensions: Vec<WorkerDimension>, filter: Option<&str>| {
+    let page = async |dimensions: Vec<WorkerDimension>, filter: Option<&str>, limit: u16| {
         let selection = filter.map(observation_filter);
-        let query = ObservationGroupQuery { selection, dimensions, limit: 100, after: None };
-        let page = fixture.store.group_workers(&queue("q"), query).await.unwrap();
+        let query = ObservationGroupQuery { selection, dimensions, limit, after: None };
+        fixture.store.group_workers(&queue("q"), query).await.unwrap()
+    };
+    for (limit, shown, ends) in [(1, 1, false), (2, 2, true)] {
+        let page = page(vec![by_status], None, limit).await;
+        assert_eq!(
+            (page.count, page.groups.len(), page.next.is_none()),
+            (10, shown, ends),
+            "a full page may be the last"
+        );
+    }
+    let grouped = async |dimensions: Vec<WorkerDimension>, filter: Option<&str>| {
+        let page = page(dimensions, filter, 100).await;
         (page.count, page.groups.into_iter().map(|group| (group.key.join(" "), group.count)).collect::<Vec<_>>())
     };
     let groups = |groups: &[(&str, u64)]| groups.iter().map(|(key, n)| ((*key).to_owned(), *n)).collect::<Vec<_>>();

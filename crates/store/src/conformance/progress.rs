@@ -53,25 +53,6 @@ pub async fn only_the_active_run_says_how_far_it_is(fixture: Fixture) {
     assert_eq!(fixture.refused(elsewhere).await, Refusal::QueueNotFound { queue: queue("other") });
 }
 
-pub async fn progress_of_a_run_whose_lease_has_ended_ends_it(fixture: Fixture) {
-    fixture.create(1, with_budget(9)).await;
-    fixture.scan().await;
-    let too_large = ReportProgress { progress: args_beyond_the_limit(1), ..progress(1, 3, "{}") };
-    for (run, says) in (1..).zip(commands![progress(1, 1, "{}"), heartbeat_with(2, object("{}")), too_large]) {
-        fixture.claim(run).await;
-        fixture.pass(295).await;
-        fixture.clock.advance_seconds(5);
-        let expired = Refusal::RunFinalized { end: RunEnd::HeartbeatExpired };
-        assert_eq!(fixture.refused(says.clone()).await, expired);
-        let task = fixture.get(1).await;
-        assert_eq!((task.lifecycle.status, task.lifecycle.attempt), (Status::Pending, run));
-        assert_eq!(&*task.outcome.last_error.as_ref().unwrap().failure.kind, "HeartbeatTimeout");
-        assert_eq!(task.outcome.progress, None);
-        assert_eq!(fixture.refused(says).await, expired);
-        assert_eq!(fixture.get(1).await, task, "charged once");
-    }
-}
-
 pub async fn progress_renews_no_lease_but_a_heartbeat_with_it_does(fixture: Fixture) {
     let fixture = running(fixture, Definition::default()).await;
     fixture.pass(200).await;

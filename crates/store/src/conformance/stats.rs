@@ -69,12 +69,14 @@ pub async fn figures_are_of_tasks_and_workers_by_route(fixture: Fixture) {
     fixture.create(2, with_routes(&["b"])).await;
     fixture.create(3, with_routes(&["c"])).await;
     fixture.claimed(claim("q", "c", 3)).await.unwrap();
+    fixture.create(4, with_routes(&["d"])).await;
+    fixture.ok(cancel("q", 4)).await;
     fixture.ok(observe("q", 1, "b", WorkerStatus::Idle)).await;
     fixture.ok(observe("q", 2, "b", WorkerStatus::Busy)).await;
     fixture.ok(observe("q", 3, "z", WorkerStatus::Busy)).await;
     let QueueStats { figures, now, .. } = stats(&fixture).await;
-    assert_eq!(Status::ALL.map(|status| figures.tasks(status)), [2, 1, 0, 0, 0]);
-    assert_eq!(now, fixture.now());
+    assert_eq!(Status::ALL.map(|status| figures.tasks(status)), [2, 1, 0, 0, 1]);
+    assert_eq!((now, figures.oldest_pending()), (fixture.now(), Some(START)));
     let route = |pending, running, oldest: Option<i64>, workers_idle, workers_busy| {
         let oldest_pending = oldest.map(|seconds| START.plus_seconds(seconds));
         RouteFigures { pending, running, oldest_pending, workers_idle, workers_busy, ..RouteFigures::default() }

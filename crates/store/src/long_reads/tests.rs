@@ -33,31 +33,6 @@ fn until_stopped(_: &mut Own, active: &Arc<ActiveRead>) -> StopReason {
     }
 }
 
-async fn wait_for_count(reads: &LongReads<Own>, number: usize) {
-    while reads.count() != number {
-        tokio::task::yield_now().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn short_reads_end_while_long_ones_run() {
-    let (reads, _) = reads(64);
-    let long: Vec<_> = (0..20)
-        .map(|_| {
-            let reads = Arc::clone(&reads);
-            tokio::spawn(async move { reads.run(until_stopped).await })
-        })
-        .collect();
-    wait_for_count(&reads, 20).await;
-    for number in 0..10 {
-        assert_eq!(reads.run(move |_, active| active.yield_if_due().map(|()| number)).await, Ok(Ok(number)));
-    }
-    assert!(long.iter().all(|read| !read.is_finished()));
-    long.iter().for_each(|read| read.abort());
-    wait_for_count(&reads, 0).await;
-    reads.close();
-}
-
 #[tokio::test(start_paused = true)]
 async fn who_finds_no_thread_within_five_seconds_is_told_so() {
     let (reads, owned) = reads(1);
@@ -84,19 +59,4 @@ async fn threads_are_used_again_and_a_panic_costs_only_its_own_read() {
     assert_eq!(reads.run(|_, _| 2).await, Ok(2));
     reads.close();
     assert_eq!(owned.load(Ordering::SeqCst), 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_stops_what_is_under_way_and_refuses_the_rest() {
-    let (reads, owned) = reads(4);
-    let long = {
-        let reads = Arc::clone(&reads);
-        tokio::spawn(async move { reads.run(until_stopped).await })
-    };
-    wait_for_count(&reads, 1).await;
-    let closing = Arc::clone(&reads);
-    tokio::task::spawn_blocking(move || closing.close()).await.unwrap();
-    assert!(matches!(long.await.unwrap(), Ok(StopReason::Closed) | Err(StoreError::Unavailable)));
-    assert_eq!(reads.run(|_, _| ()).await, Err(StoreError::Unavailable));
-    assert_eq!(owned.load(Ordering::SeqCst), 0, "every thread has dropped its state");
 }
