@@ -163,13 +163,6 @@ async fn after_an_outage_claims_and_upkeep_go_to_the_writer_who_grants_the_credi
 }
 
 #[tokio::test]
-async fn a_finished_store_answers_no_claim() {
-    let store = after(vec![], Options::default()).await;
-    store.store.threads.close();
-    assert_eq!(store.store.write(empty_claim()).await, Err(StoreError::Unavailable));
-}
-
-#[tokio::test]
 async fn a_store_whose_writer_is_gone_answers_no_claim() {
     let Writerless { store, requests, clock: _, _folder } = after(vec![], Options::default()).await;
     drop(requests);

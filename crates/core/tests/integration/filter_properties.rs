@@ -489,13 +489,6 @@ proptest! {
     }
 
     #[test]
-    fn not_is_plain_negation(expression in expression(task_predicate()), row in row()) {
-        let text = said(&expression);
-        let holds = parse(&text).matches(&row.view());
-        prop_assert_eq!(parse(&format!("not ({text})")).matches(&row.view()), !holds);
-    }
-
-    #[test]
     fn de_morgan_holds(a in expression(task_predicate()), b in expression(task_predicate()), row in row()) {
         let (a, b) = (said(&a), said(&b));
         let same = [

@@ -1,5 +1,7 @@
 //! Short ways to say what the tests say a thousand times: identifiers, definitions and commands from plain text.
 
+use std::fmt::Display;
+
 use taskqueue_core::filter::{ObservationFilter, TaskFilter};
 use taskqueue_core::fuzzy::FuzzyName;
 use taskqueue_core::ids::WorkerId;
@@ -21,17 +23,17 @@ pub fn route(name: &str) -> Route {
 }
 
 /// A task id that ends in `name`; ids sort like names of equal length.
-pub fn task_id(name: impl std::fmt::Display) -> TaskId {
+pub fn task_id(name: impl Display) -> TaskId {
     TaskId::parse(&format!("t_{:0>12}", name.to_string())).unwrap()
 }
 
 /// A run id that ends in `name`.
-pub fn run_id(name: impl std::fmt::Display) -> RunId {
+pub fn run_id(name: impl Display) -> RunId {
     RunId::parse(&format!("r_{:0>12}", name.to_string())).unwrap()
 }
 
 /// A worker id that ends in `name`.
-pub fn worker_id(name: impl std::fmt::Display) -> WorkerId {
+pub fn worker_id(name: impl Display) -> WorkerId {
     WorkerId::parse(&format!("w_{:0>12}", name.to_string())).unwrap()
 }
 
@@ -94,7 +96,7 @@ pub fn dependencies(ids: &[usize]) -> Dependencies {
 }
 
 /// Creates a task of `q` that cannot be claimed before.
-pub fn create_later(id: impl std::fmt::Display, definition: Definition, not_before: Timestamp) -> CreateTask {
+pub fn create_later(id: impl Display, definition: Definition, not_before: Timestamp) -> CreateTask {
     let new = Box::new(NewTask::new(definition, Some(not_before)));
     CreateTask { queue: queue("q"), id: task_id(id), new }
 }
@@ -123,22 +125,22 @@ pub fn delete_queue(name: &str, cascade: bool) -> DeleteQueue {
 }
 
 /// Creates a task.
-pub fn create(in_queue: &str, id: impl std::fmt::Display, definition: Definition) -> CreateTask {
+pub fn create(in_queue: &str, id: impl Display, definition: Definition) -> CreateTask {
     CreateTask { queue: queue(in_queue), id: task_id(id), new: Box::new(definition.into()) }
 }
 
 /// Claims for a route.
-pub fn claim(in_queue: &str, for_route: &str, run: impl std::fmt::Display) -> Claim {
+pub fn claim(in_queue: &str, for_route: &str, run: impl Display) -> Claim {
     Claim { queue: queue(in_queue), route: route(for_route), run_id: run_id(run), worker: None }
 }
 
 /// Claims in `q` for the default route and says who claims.
-pub fn claim_by(worker: &str, run: impl std::fmt::Display) -> Claim {
+pub fn claim_by(worker: &str, run: impl Display) -> Claim {
     Claim { worker: Some(object(worker)), ..claim("q", "default", run) }
 }
 
 /// Creates tasks with the default definition in `q`.
-pub fn create_all(ids: impl IntoIterator<Item = impl std::fmt::Display>) -> CreateTasks {
+pub fn create_all(ids: impl IntoIterator<Item = impl Display>) -> CreateTasks {
     let new = |id| (task_id(id), Box::new(Definition::default().into()));
     CreateTasks { queue: queue("q"), tasks: ids.into_iter().map(new).collect() }
 }
@@ -149,7 +151,7 @@ pub fn bytes_of_args(claimed: &Claimed) -> usize {
 }
 
 /// Claims in `q` for the default route, with as many bytes as are needed.
-pub fn claim_all(runs: impl IntoIterator<Item = impl std::fmt::Display>) -> ClaimTasks {
+pub fn claim_all(runs: impl IntoIterator<Item = impl Display>) -> ClaimTasks {
     let run_ids = runs.into_iter().map(run_id).collect();
     let (queue, route) = (queue("q"), route("default"));
     ClaimTasks {
@@ -186,52 +188,42 @@ impl From<ReportRun> for RunItem {
     }
 }
 
-fn report(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display, report: RunReport) -> ReportRun {
+fn report(in_queue: &str, id: impl Display, run: impl Display, report: RunReport) -> ReportRun {
     ReportRun { queue: queue(in_queue), id: task_id(id), run_id: run_id(run), report }
 }
 
 /// The owner is alive.
-pub fn heartbeat(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> Heartbeat {
+pub fn heartbeat(in_queue: &str, id: impl Display, run: impl Display) -> Heartbeat {
     Heartbeat { queue: queue(in_queue), id: task_id(id), run_id: run_id(run), progress: None }
 }
 
 /// The owner of a task of `q` says how far it is.
-pub fn progress(id: impl std::fmt::Display, run: impl std::fmt::Display, value: &str) -> ReportProgress {
+pub fn progress(id: impl Display, run: impl Display, value: &str) -> ReportProgress {
     ReportProgress { queue: queue("q"), id: task_id(id), run_id: run_id(run), progress: object(value) }
 }
 
 /// A run of a task of `q` prints; 1,000 bytes of it are kept.
-pub fn print(id: impl std::fmt::Display, run: impl std::fmt::Display, offset: u64, text: &str) -> AddOutput {
+pub fn print(id: impl Display, run: impl Display, offset: u64, text: &str) -> AddOutput {
     AddOutput { queue: queue("q"), id: task_id(id), run_id: run_id(run), offset, text: text.into(), most_bytes: 1_000 }
 }
 
 /// The owner is done, with this result.
-pub fn complete(
-    in_queue: &str,
-    id: impl std::fmt::Display,
-    run: impl std::fmt::Display,
-    result: JsonObject,
-) -> ReportRun {
+pub fn complete(in_queue: &str, id: impl Display, run: impl Display, result: JsonObject) -> ReportRun {
     report(in_queue, id, run, RunReport::Complete { result })
 }
 
 /// The owner failed.
-pub fn fail(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> ReportRun {
+pub fn fail(in_queue: &str, id: impl Display, run: impl Display) -> ReportRun {
     fail_with(in_queue, id, run, failure("no"))
 }
 
 /// The owner failed, and trying again cannot help.
-pub fn fail_for_good(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> ReportRun {
+pub fn fail_for_good(in_queue: &str, id: impl Display, run: impl Display) -> ReportRun {
     report(in_queue, id, run, RunReport::Fail { failure: failure("no"), retry: false, retry_after: None })
 }
 
 /// The owner failed in this way.
-pub fn fail_with(
-    in_queue: &str,
-    id: impl std::fmt::Display,
-    run: impl std::fmt::Display,
-    failure: Failure,
-) -> ReportRun {
+pub fn fail_with(in_queue: &str, id: impl Display, run: impl Display, failure: Failure) -> ReportRun {
     report(in_queue, id, run, RunReport::Fail { failure, retry: true, retry_after: None })
 }
 
@@ -241,31 +233,31 @@ pub fn failure(message: &str) -> Failure {
 }
 
 /// The owner gives the task back.
-pub fn unclaim(in_queue: &str, id: impl std::fmt::Display, run: impl std::fmt::Display) -> ReportRun {
+pub fn unclaim(in_queue: &str, id: impl Display, run: impl Display) -> ReportRun {
     report(in_queue, id, run, RunReport::Unclaim { delay: None })
 }
 
-fn act(in_queue: &str, id: impl std::fmt::Display, action: TaskAction) -> ActOnTask {
+fn act(in_queue: &str, id: impl Display, action: TaskAction) -> ActOnTask {
     ActOnTask { queue: queue(in_queue), id: task_id(id), action }
 }
 
 /// Takes a task out.
-pub fn cancel(in_queue: &str, id: impl std::fmt::Display) -> ActOnTask {
+pub fn cancel(in_queue: &str, id: impl Display) -> ActOnTask {
     act(in_queue, id, TaskAction::Cancel)
 }
 
 /// Starts a task over.
-pub fn requeue(in_queue: &str, id: impl std::fmt::Display) -> ActOnTask {
+pub fn requeue(in_queue: &str, id: impl Display) -> ActOnTask {
     act(in_queue, id, TaskAction::Requeue)
 }
 
 /// Deletes a task.
-pub fn delete(in_queue: &str, id: impl std::fmt::Display) -> DeleteTask {
+pub fn delete(in_queue: &str, id: impl Display) -> DeleteTask {
     DeleteTask { queue: queue(in_queue), id: task_id(id) }
 }
 
 /// Updates one task.
-pub fn update(in_queue: &str, id: impl std::fmt::Display, update: Update) -> UpdateTask {
+pub fn update(in_queue: &str, id: impl Display, update: Update) -> UpdateTask {
     UpdateTask { queue: queue(in_queue), id: task_id(id), update: Box::new(update) }
 }
 
@@ -296,7 +288,7 @@ pub fn to_routes(names: &[impl AsRef<str>]) -> Update {
 }
 
 /// A worker reports itself.
-pub fn observe(in_queue: &str, id: impl std::fmt::Display, for_route: &str, status: WorkerStatus) -> ReportWorker {
+pub fn observe(in_queue: &str, id: impl Display, for_route: &str, status: WorkerStatus) -> ReportWorker {
     ReportWorker { queue: queue(in_queue), id: worker_id(id), report: worker_report(for_route, status) }
 }
 
@@ -306,12 +298,12 @@ pub fn worker_report(for_route: &str, status: WorkerStatus) -> Report {
 }
 
 /// A worker of `q` measures.
-pub fn measure(id: impl std::fmt::Display, telemetry: &str) -> ReportTelemetry {
+pub fn measure(id: impl Display, telemetry: &str) -> ReportTelemetry {
     ReportTelemetry { queue: queue("q"), id: worker_id(id), telemetry: object(telemetry) }
 }
 
 /// A worker goes away.
-pub fn withdraw(in_queue: &str, id: impl std::fmt::Display) -> WithdrawWorker {
+pub fn withdraw(in_queue: &str, id: impl Display) -> WithdrawWorker {
     WithdrawWorker { queue: queue(in_queue), id: worker_id(id) }
 }
 

@@ -45,27 +45,6 @@ pub async fn a_replay_returns_the_current_task_and_changes_nothing(fixture: Fixt
     replayed().await;
 }
 
-pub async fn another_definition_is_a_conflict(fixture: Fixture) {
-    let task = fixture.create(1, Definition { args: object(r#"{"a":1}"#), ..Definition::default() }).await;
-    let with_args = |text| Definition { args: object(text), ..Definition::default() };
-    let others = [
-        Definition::default(),
-        with_args(r#"{"a":1.0}"#),
-        with_args(r#"{"a":2}"#),
-        Definition { name: Some("".into()), ..with_args(r#"{"a":1}"#) },
-        Definition { metadata: object(r#"{"a":1}"#), ..with_args(r#"{"a":1}"#) },
-        Definition { priority: 1, ..with_args(r#"{"a":1}"#) },
-        Definition { max_attempts: 4, ..with_args(r#"{"a":1}"#) },
-        Definition { routes: routes(&["default", "x"]), ..with_args(r#"{"a":1}"#) },
-    ];
-    let conflict = Refusal::TaskIdConflict { queue: queue("q"), task_id: task_id(1) };
-    for other in others {
-        assert_eq!(fixture.refused(create("q", 1, other)).await, conflict);
-    }
-    assert_eq!(fixture.get(1).await, task);
-    assert_eq!(fixture.count(all()).await, 1);
-}
-
 pub async fn the_identity_is_that_of_the_creation_for_the_life_of_the_task(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     let everything = Update {

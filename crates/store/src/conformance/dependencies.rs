@@ -319,15 +319,6 @@ pub async fn more_dependents_than_one_transaction_settles_are_all_settled(fixtur
     assert_eq!(claimed, MANY);
 }
 
-pub async fn a_long_chain_is_cancelled_to_its_end(fixture: Fixture) {
-    const MANY: usize = 1_500;
-    let waits = |id: usize| if id == 0 { Definition::default() } else { cancelled_with(&[id - 1]) };
-    fixture.create_many((0..MANY).map(|id| (id, waits(id)))).await;
-    fixture.ok(cancel("q", 0)).await;
-    fixture.upkeep().await;
-    assert_eq!(fixture.count_by_status().await, [0, 0, 0, 0, MANY as u64]);
-}
-
 /// So long that it is left twice, and the other one is found in between.
 const LONG_CHAIN: usize = 2_100;
 

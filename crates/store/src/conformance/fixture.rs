@@ -1,5 +1,7 @@
 //! What a test stands at: an open store, its clock, and the few things that nearly every test does with them.
 
+use std::fmt::Display;
+
 use taskqueue_core::limits::LEASE_SCAN_SECONDS;
 
 use super::page_reader;
@@ -75,14 +77,14 @@ impl Fixture {
     }
 
     /// Creates a task in `q`.
-    pub async fn create(&self, id: impl std::fmt::Display, definition: Definition) -> Task {
+    pub async fn create(&self, id: impl Display, definition: Definition) -> Task {
         let CreatedTask { created, task } = self.ok(create("q", id, definition)).await;
         assert!(created, "the task exists: {task:?}");
         *task
     }
 
     /// Creates tasks in `q`, many of them at a time.
-    pub async fn create_many(&self, tasks: impl IntoIterator<Item = (impl std::fmt::Display, Definition)>) {
+    pub async fn create_many(&self, tasks: impl IntoIterator<Item = (impl Display, Definition)>) {
         let new = |(id, definition): (_, Definition)| (task_id(id), Box::new(NewTask::from(definition)));
         for portion in tasks.into_iter().map(new).collect::<Vec<_>>().chunks(500) {
             let tasks = portion.iter().cloned().collect();
@@ -92,7 +94,7 @@ impl Fixture {
     }
 
     /// Creates a task in `q`, and claims it by the run of its name. Nothing else may come before it.
-    pub async fn create_running(&self, id: impl std::fmt::Display, definition: Definition) -> Claimed {
+    pub async fn create_running(&self, id: impl Display, definition: Definition) -> Claimed {
         self.create(&id, definition).await;
         let claimed = self.claim(&id).await;
         assert_eq!(claimed.task.id, task_id(&id), "another task came first");
@@ -105,12 +107,12 @@ impl Fixture {
     }
 
     /// Claims in `q` for the default route what must be there.
-    pub async fn claim(&self, run: impl std::fmt::Display) -> Claimed {
+    pub async fn claim(&self, run: impl Display) -> Claimed {
         self.claimed(claim("q", "default", run)).await.unwrap_or_else(|| panic!("there was nothing to claim"))
     }
 
     /// Claims in `q` for the default route by each of these runs what must be there.
-    pub async fn claim_each(&self, runs: impl IntoIterator<Item = impl std::fmt::Display>) {
+    pub async fn claim_each(&self, runs: impl IntoIterator<Item = impl Display>) {
         for run in runs {
             self.claim(run).await;
         }
@@ -122,12 +124,12 @@ impl Fixture {
     }
 
     /// A task of `q` as it is now.
-    pub async fn get(&self, id: impl std::fmt::Display) -> Task {
+    pub async fn get(&self, id: impl Display) -> Task {
         self.store.get_task(&queue("q"), task_id(id)).await.unwrap()
     }
 
     /// The status of a task of `q`.
-    pub async fn status(&self, id: impl std::fmt::Display) -> Status {
+    pub async fn status(&self, id: impl Display) -> Status {
         self.get(id).await.lifecycle.status
     }
 

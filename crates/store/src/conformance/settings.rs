@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::delays::next;
 use super::prelude::*;
-use super::waiting::{got, resting, waiter};
+use super::waiting::{got, resting, resting_at, waiter, waiter_at};
 
 fn paused(paused: bool) -> SettingsPatch {
     SettingsPatch { paused: Some(paused), ..SettingsPatch::default() }
@@ -117,21 +117,26 @@ pub async fn a_route_never_has_more_running_tasks_than_its_limit(fixture: Fixtur
 }
 
 pub async fn a_resume_a_free_place_and_a_raised_limit_wake_waiting_claims(fixture: Fixture) {
+    whatever_opens_wakes_claims_at(&fixture, &fixture.store).await;
+}
+
+/// Claims wait at a store, and everything that opens the queue is written to that of the fixture.
+pub async fn whatever_opens_wakes_claims_at(fixture: &Fixture, store: &Arc<dyn Store>) {
     fixture.ok(create_all(1..=4)).await;
     fixture.ok(change_settings("q", paused(true))).await;
-    let first = waiter(&fixture, "default", 1);
-    resting(&fixture, 1).await;
+    let first = waiter_at(store, "default", 1);
+    resting_at(store, 1).await;
     fixture.ok(change_settings("q", SettingsPatch { max_running: Some(Some(1)), ..paused(false) })).await;
     assert_eq!(got(first).await, task_id(1).to_string());
-    let (second, third) = (waiter(&fixture, "default", 2), waiter(&fixture, "default", 3));
-    resting(&fixture, 2).await;
+    let (second, third) = (waiter_at(store, "default", 2), waiter_at(store, "default", 3));
+    resting_at(store, 2).await;
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
-    resting(&fixture, 1).await;
+    resting_at(store, 1).await;
     fixture.ok(change_settings("q", at_most(Some(2)))).await;
     let mut ids = [got(second).await, got(third).await];
     ids.sort();
     assert_eq!(ids, [2, 3].map(|id| task_id(id).to_string()));
-    assert_eq!(next(&fixture, 4).await, None);
+    assert_eq!(next(fixture, 4).await, None);
 }
 
 /// The older waiter is woken first, and cannot take it.

@@ -189,6 +189,7 @@ pub async fn minutes_are_kept_for_a_day_and_hours_for_a_year(fixture: Fixture) {
     fixture.clock.advance_seconds(86_400);
     save_activity(&*fixture.store).await.unwrap();
     assert_eq!(series(&fixture, Unit::Minute).await, [(60, one)]);
+    assert_eq!(series(&fixture, Unit::Hour).await, [(0, [2, 0, 0, 0, 0, 0, 0])], "hours go on");
     assert_eq!(numbers(&stats(&fixture).await.last_hour), [0; 7]);
     fixture.clock.advance_seconds(366 * 86_400);
     save_activity(&*fixture.store).await.unwrap();
@@ -266,19 +267,6 @@ pub async fn the_oldest_pending_task_is_another_one_after_any_change(fixture: Fi
     assert_eq!(oldest(&fixture).await, known(&[("x", 50), ("y", 50)]), "since its last change");
     fixture.ok(delete("q", 3)).await;
     assert_eq!(oldest(&fixture).await, []);
-}
-
-pub async fn a_task_with_as_many_routes_as_it_may_have_counts_for_each(fixture: Fixture) {
-    let names: Vec<String> = (0..TASK_ROUTES).map(|n| format!("route-{n}")).collect();
-    fixture.create(1, with_routes(&names)).await;
-    fixture.clock.advance_seconds(1);
-    fixture.create(2, with_routes(&["route-7"])).await;
-    let figures = stats(&fixture).await.figures;
-    assert_eq!((figures.tasks(Status::Pending), figures.routes().len()), (2, TASK_ROUTES));
-    for (route, of_route) in figures.routes() {
-        let pending = if route == "route-7" { 2 } else { 1 };
-        assert_eq!((of_route.pending, of_route.oldest_pending), (pending, Some(START)), "{route}");
-    }
 }
 
 fn paused(paused: bool) -> SettingsPatch {

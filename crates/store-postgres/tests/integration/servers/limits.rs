@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use taskqueue_store::conformance::prelude::*;
-use taskqueue_store::conformance::waiting::{got, resting_at, waiter_at};
+use taskqueue_store::conformance::settings::whatever_opens_wakes_claims_at;
 use taskqueue_test_postgres::Database;
 use tokio::sync::RwLock;
 use tokio::task::JoinSet;
@@ -147,26 +147,9 @@ async fn no_claim_with_the_old_settings_ends_after_the_new_ones_were_acknowledge
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_resume_a_free_place_and_a_raised_limit_wake_a_claim_that_waits_at_the_other_server() {
+async fn whatever_opens_a_queue_wakes_a_claim_that_waits_at_the_other_server() {
     let servers = Servers::open(2).await;
-    let other = &servers.stores[1];
-    servers.fixture.ok(create_all(1..=4)).await;
-    servers.fixture.ok(change_settings("q", paused(true))).await;
-    let first = waiter_at(other, "default", 1);
-    resting_at(other, 1).await;
-    servers.fixture.ok(change_settings("q", SettingsPatch { paused: Some(false), ..limited(1, 1) })).await;
-    got(first).await;
-
-    let second = waiter_at(other, "default", 2);
-    resting_at(other, 1).await;
-    servers.fixture.ok(complete("q", 1, 1, object("{}"))).await;
-    got(second).await;
-
-    let third = waiter_at(other, "default", 3);
-    resting_at(other, 1).await;
-    servers.fixture.ok(change_settings("q", limited(2, 1))).await;
-    got(third).await;
-    assert_eq!(running(&servers.storage.database).0, 2);
+    whatever_opens_wakes_claims_at(&servers.fixture, &servers.stores[1]).await;
     servers.end().await;
 }
 
