@@ -2,45 +2,11 @@
 
 use super::*;
 use crate::observation::{Report, Telemetry};
-use crate::samples::{at, failure, idle_worker, new_task};
-use crate::task::{ActiveRun, FinishedRun, LastError, LastRun, Outcome, Progress};
-
-fn run_id(number: u8) -> RunId {
-    RunId::from_bytes([number; 9])
-}
+use crate::samples::{at, idle_worker, run, task_in};
+use crate::task::{FinishedRun, LastRun, Progress};
 
 fn raw(text: &str) -> JsonObject {
     JsonObject::from_canonical(text)
-}
-
-/// A task as it is after a claim at 10 s, and after what a status needs at 20 s.
-fn task_in(status: Status) -> Task {
-    let mut lifecycle = Lifecycle::created(at(0), 1);
-    let mut outcome = Outcome::empty();
-    lifecycle.status = status;
-    if status != Status::Pending {
-        lifecycle.attempt = 1;
-        lifecycle.last_route = Route::parse("default");
-        (lifecycle.started_at, lifecycle.updated_at) = (Some(at(10)), at(10));
-    }
-    let end = match status {
-        Status::Succeeded => Some(RunEnd::Complete),
-        Status::Failed => Some(RunEnd::Fail),
-        Status::Cancelled => Some(RunEnd::Cancel),
-        Status::Pending | Status::Running => None,
-    };
-    if status == Status::Running {
-        lifecycle.run = Some(ActiveRun { run_id: run_id(1), lease_expires_at: at(310), times_out_at: None });
-    }
-    if let Some(end) = end {
-        lifecycle.finished_run = Some(FinishedRun { run_id: run_id(1), end });
-        (lifecycle.finished_at, lifecycle.updated_at) = (Some(at(20)), at(20));
-    }
-    if status == Status::Failed {
-        outcome.last_error =
-            Some(LastError { failure: failure(), occurred_at: at(20), attempt: 1, run_id: Some(run_id(1)) });
-    }
-    Task { lifecycle, outcome, ..new_task() }
 }
 
 #[test]
@@ -64,16 +30,16 @@ fn each_rule_of_a_task_reports_what_breaks_it_and_nothing_else() {
         }),
         (Running, "is running and has no route of its claim", Rule::Runs, |task| task.lifecycle.last_route = None),
         (Running, "has the same run as active and as finished", Rule::Runs, |task| {
-            task.lifecycle.finished_run = Some(FinishedRun { run_id: run_id(1), end: RunEnd::Fail });
+            task.lifecycle.finished_run = Some(FinishedRun { run_id: run("active"), end: RunEnd::Fail });
         }),
         (Succeeded, "has succeeded, and its run was not completed", Rule::Runs, |task| {
-            task.lifecycle.finished_run = Some(FinishedRun { run_id: run_id(1), end: RunEnd::Fail });
+            task.lifecycle.finished_run = Some(FinishedRun { run_id: run("active"), end: RunEnd::Fail });
         }),
         (Status::Cancelled, "has a completed run and has not succeeded", Rule::Runs, |task| {
-            task.lifecycle.finished_run = Some(FinishedRun { run_id: run_id(1), end: RunEnd::Complete });
+            task.lifecycle.finished_run = Some(FinishedRun { run_id: run("active"), end: RunEnd::Complete });
         }),
         (Failed, "has failed, and its run did not", Rule::Runs, |task| {
-            task.lifecycle.finished_run = Some(FinishedRun { run_id: run_id(1), end: RunEnd::Unclaim });
+            task.lifecycle.finished_run = Some(FinishedRun { run_id: run("active"), end: RunEnd::Unclaim });
         }),
         (Failed, "has failed without an error", Rule::Runs, |task| task.outcome.last_error = None),
         (Status::Cancelled, "has finished and has no finished run", Rule::Runs, |task| {
@@ -90,16 +56,16 @@ fn each_rule_of_a_task_reports_what_breaks_it_and_nothing_else() {
         (Running, "has a last run of no attempt", Rule::Attempts, |task| {
             task.outcome.last_run = Some(LastRun { attempt: 0, worker: JsonObject::empty() });
         }),
-        (Pending, "changed before it was created", Rule::Times, |task| task.lifecycle.updated_at = at(-1)),
-        (Running, "started before it was created", Rule::Times, |task| task.lifecycle.started_at = Some(at(-1))),
-        (Running, "started after its last change", Rule::Times, |task| task.lifecycle.started_at = Some(at(11))),
-        (Succeeded, "finished after its last change", Rule::Times, |task| task.lifecycle.finished_at = Some(at(21))),
+        (Pending, "changed before it was created", Rule::Times, |task| task.lifecycle.updated_at = at(99)),
+        (Running, "started before it was created", Rule::Times, |task| task.lifecycle.started_at = Some(at(99))),
+        (Running, "started after its last change", Rule::Times, |task| task.lifecycle.started_at = Some(at(131))),
+        (Succeeded, "finished after its last change", Rule::Times, |task| task.lifecycle.finished_at = Some(at(141))),
         (Succeeded, "finished and never started", Rule::Times, |task| task.lifecycle.started_at = None),
-        (Succeeded, "finished before it started", Rule::Times, |task| task.lifecycle.finished_at = Some(at(9))),
+        (Succeeded, "finished before it started", Rule::Times, |task| task.lifecycle.finished_at = Some(at(129))),
         (Running, "is running and never started", Rule::Times, |task| task.lifecycle.started_at = None),
         (Succeeded, "has ended and not finished", Rule::Times, |task| task.lifecycle.finished_at = None),
         (Failed, "has an error of later than its last change", Rule::Times, |task| {
-            task.outcome.last_error.iter_mut().for_each(|error| error.occurred_at = at(21));
+            task.outcome.last_error.iter_mut().for_each(|error| error.occurred_at = at(141));
         }),
         (Pending, "has args that are not canonical", Rule::CanonicalJson, |task| task.definition.args = raw("{ }")),
         (Pending, "has metadata that are not canonical", Rule::CanonicalJson, |task| {
@@ -110,7 +76,7 @@ fn each_rule_of_a_task_reports_what_breaks_it_and_nothing_else() {
             task.outcome.last_run = Some(LastRun { attempt: 1, worker: raw("{") });
         }),
         (Running, "has progress that is not canonical", Rule::CanonicalJson, |task| {
-            task.outcome.progress = Some(Progress { value: raw(r#"{"a":1e2}"#), updated_at: at(12), attempt: 1 });
+            task.outcome.progress = Some(Progress { value: raw(r#"{"a":1e2}"#), updated_at: at(130), attempt: 1 });
         }),
         (Pending, "has routes that are no sorted set", Rule::CanonicalJson, |task| {
             task.definition.routes = Routes::from_json(r#"["b","a"]"#);
@@ -124,7 +90,7 @@ fn each_rule_of_a_task_reports_what_breaks_it_and_nothing_else() {
     }
     // Such a task breaks a second rule in any case.
     let mut both = task_in(Running);
-    both.lifecycle.finished_at = Some(at(10));
+    both.lifecycle.finished_at = Some(at(130));
     let expected = [(Rule::Times, "is running and has finished"), (Rule::Runs, "has finished and has no finished run")];
     assert_eq!(task(&both, &both.head()), expected);
 }
@@ -145,7 +111,7 @@ fn sizes_that_are_noted_are_those_of_the_task() {
 #[test]
 fn kept_output_is_where_its_pieces_are() {
     let part = |start, end| Part { start, end };
-    let kept = |parts: &[Part]| KeptOutput { run_id: run_id(1), attempt: 1, parts: parts.to_vec() };
+    let kept = |parts: &[Part]| KeptOutput { run_id: run("active"), attempt: 1, parts: parts.to_vec() };
     let cases: &[(KeptOutput, &[Part], &[&str])] = &[
         (kept(&[part(0, 10)]), &[part(0, 10)], &[]),
         (kept(&[part(0, 10)]), &[part(0, 4), part(4, 10)], &[]),
@@ -158,7 +124,7 @@ fn kept_output_is_where_its_pieces_are() {
         (kept(&[]), &[], &["keeps parts of output that are empty, overlap or touch"]),
         (kept(&[part(0, 4), part(4, 8)]), &[part(0, 8)], &["keeps parts of output that are empty, overlap or touch"]),
         (
-            KeptOutput { attempt: 0, run_id: run_id(2), ..kept(&[part(0, 1)]) },
+            KeptOutput { attempt: 0, run_id: run("other"), ..kept(&[part(0, 1)]) },
             &[part(0, 1)],
             &["has output of a run that it never had", "has output of no attempt"],
         ),
@@ -174,7 +140,7 @@ fn kept_output_is_where_its_pieces_are() {
         assert_eq!(found, *expected, "{kept:?} in {pieces:?}");
     }
     let many: Vec<Part> = (0..257).map(|n| part(2 * n, 2 * n + 1)).collect();
-    let found = output(&kept(&many), &task_in(Status::Pending), &[run_id(1)], &many);
+    let found = output(&kept(&many), &task_in(Status::Pending), &[run("active")], &many);
     assert_eq!(found, [(Rule::Output, "keeps more parts of output than there may be")]);
 }
 

@@ -234,16 +234,18 @@ mod tests {
 
     #[tokio::test]
     async fn texts_that_come_in_the_wrong_order_share_rows_too() {
-        let opened = running().await;
-        for n in 0..500 {
-            for offset in [n * 20 + 10, n * 20] {
-                opened.ok(kept(1 << 20, print(1, 1, offset, "0123456789"))).await;
+        let swapped = (0..500).flat_map(|n| [n * 20 + 10, n * 20]).collect::<Vec<u64>>();
+        let cases = [("0123456789", swapped, 6), ("x", (0..1_000).rev().collect(), 1)];
+        for (text, offsets, rows) in cases {
+            let opened = running().await;
+            for offset in &offsets {
+                opened.ok(kept(1 << 20, print(1, 1, *offset, text))).await;
             }
+            let pieces = opened.count("output_pieces");
+            assert!(pieces <= rows, "{} bytes in {pieces} rows", text.len() * offsets.len());
+            let read = opened.store.read_output(&queue("q"), task_id(1), 0, 1 << 20).await.unwrap();
+            assert_eq!(read.text, text.repeat(offsets.len()));
         }
-        let pieces = opened.count("output_pieces");
-        assert!(pieces <= 6, "10,000 bytes in {pieces} rows");
-        let read = opened.store.read_output(&queue("q"), task_id(1), 0, 1 << 20).await.unwrap();
-        assert_eq!(read.text, "0123456789".repeat(1_000));
     }
 
     #[tokio::test]
@@ -266,16 +268,6 @@ mod tests {
         opened.ok(claim("q", "default", 2)).await;
         opened.ok(print(1, 2, 0, "anew")).await;
         assert_eq!(opened.number(bytes), 4, "of the run before nothing is left");
-    }
-
-    #[tokio::test]
-    async fn bytes_that_come_in_reverse_share_rows_too() {
-        let opened = running().await;
-        for at in (0..1_000).rev() {
-            opened.ok(print(1, 1, at, "x")).await;
-        }
-        assert_eq!(opened.count("output_pieces"), 1);
-        assert_eq!(opened.store.read_output(&queue("q"), task_id(1), 0, 1_000).await.unwrap().text, "x".repeat(1_000));
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 pub(crate) use taskqueue_core::definition::{Definition, Routes};
 pub(crate) use taskqueue_core::ids::{QueueName, Route, RunId, TaskId};
 pub(crate) use taskqueue_core::json::JsonObject;
-pub(crate) use taskqueue_core::lifecycle::{Change, RunReport, TaskAction};
+pub(crate) use taskqueue_core::lifecycle::{Change, RunReport};
 pub(crate) use taskqueue_core::refusal::Refusal;
 pub(crate) use taskqueue_core::scheduling::{Scheduling, SchedulingFields};
 pub(crate) use taskqueue_core::task::{

@@ -5,7 +5,7 @@ use crate::definition::Definition;
 use crate::ids::{QueueName, Route, RunId, TaskId, WorkerId};
 use crate::json::{self, JsonObject};
 use crate::observation::{Observation, Report, WorkerStatus};
-use crate::task::{Failure, Lifecycle, Outcome, Task};
+use crate::task::{ActiveRun, Failure, FinishedRun, LastError, Lifecycle, Outcome, RunEnd, Status, Task};
 use crate::time::Timestamp;
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -37,6 +37,35 @@ pub(crate) fn new_task() -> Task {
         lifecycle: Lifecycle::created(at(100), 7),
         outcome: Outcome::empty(),
     }
+}
+
+/// A task that was created at 100 s, as it is after a claim by the run `active` at 130 s, and after what a status needs at 140 s.
+pub(crate) fn task_in(status: Status) -> Task {
+    let (run_id, mut task) = (run("active"), new_task());
+    if status == Status::Pending {
+        return task;
+    }
+    let end = match status {
+        Status::Succeeded => Some(RunEnd::Complete),
+        Status::Failed => Some(RunEnd::Fail),
+        Status::Cancelled => Some(RunEnd::Cancel),
+        Status::Pending | Status::Running => None,
+    };
+    let active = ActiveRun { run_id, lease_expires_at: at(430), times_out_at: None };
+    task.lifecycle = Lifecycle {
+        status,
+        attempt: 1,
+        last_route: Some(route("default")),
+        started_at: Some(at(130)),
+        updated_at: at(if end.is_some() { 140 } else { 130 }),
+        finished_at: end.map(|_| at(140)),
+        run: end.is_none().then_some(active),
+        finished_run: end.map(|end| FinishedRun { run_id, end }),
+        ..task.lifecycle
+    };
+    let error = LastError { failure: failure(), occurred_at: at(140), attempt: 1, run_id: Some(run_id) };
+    task.outcome.last_error = (status == Status::Failed).then_some(error);
+    task
 }
 
 /// A worker that was seen at 0 s and waits for work.

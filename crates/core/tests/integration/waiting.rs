@@ -4,48 +4,22 @@
 use taskqueue_core::dependency::{DependencyState, FailedDependency};
 use taskqueue_core::lifecycle::settle_dependencies;
 use taskqueue_core::scheduling::{Dependencies, OnDependencyFailure, RetryDelay};
-use taskqueue_core::task::{ActiveRun, LastError, TaskHead};
+use taskqueue_core::task::{LastError, TaskHead};
 
 use crate::any_action::{Action, Decision, decide};
 use crate::prelude::*;
-use crate::samples::run;
+use crate::samples::{run, task_in};
 
 /// When the actions come.
 const NOW: i64 = 200;
-
-fn run_id() -> RunId {
-    run("active")
-}
 
 fn id(name: &str) -> TaskId {
     TaskId::parse(&format!("t_{name:_<12}")).unwrap()
 }
 
-/// A task in its first attempt, or after it.
 fn task(status: Status, scheduling: SchedulingFields) -> Task {
-    let end = match status {
-        Status::Pending | Status::Running => None,
-        Status::Succeeded => Some(RunEnd::Complete),
-        Status::Failed => Some(RunEnd::Fail),
-        Status::Cancelled => Some(RunEnd::Cancel),
-    };
-    let run = ActiveRun { run_id: run_id(), lease_expires_at: at(430), times_out_at: None };
-    let lifecycle = Lifecycle {
-        status,
-        attempt: 1,
-        started_at: Some(at(130)),
-        updated_at: at(130),
-        finished_at: end.map(|_| at(130)),
-        run: (status == Status::Running).then_some(run),
-        finished_run: end.map(|end| FinishedRun { run_id: run_id(), end }),
-        ..Lifecycle::created(at(100), 7)
-    };
-    let definition = Definition { scheduling: scheduling.into(), ..Definition::default() };
-    Task { id: id("own"), definition, lifecycle, ..new_task() }
-}
-
-fn plain(status: Status) -> Task {
-    task(status, SchedulingFields::default())
+    let task = task_in(status);
+    Task { definition: Definition { scheduling: scheduling.into(), ..Definition::default() }, ..task }
 }
 
 /// The change, which must be one.
@@ -60,7 +34,7 @@ fn changed(task: &Task, action: &Action) -> Change {
 fn a_time_beyond_the_year_9999_is_the_end_of_that_year() {
     let seconds = SchedulingFields { retry_delay: RetryDelay::new(1e300, None, Some(1e300)), ..Default::default() };
     let report = RunReport::Fail { failure: failure(), retry: true, retry_after: None };
-    let change = changed(&task(Status::Running, seconds), &Action::Report { run_id: run_id(), report });
+    let change = changed(&task(Status::Running, seconds), &Action::Report { run_id: run("active"), report });
     assert_eq!(change.lifecycle.not_before.unwrap().to_string(), "9999-12-31T23:59:59.999999Z");
 }
 
@@ -69,7 +43,7 @@ fn only_tasks_that_have_ended_are_archived_and_a_requeue_takes_them_out() {
     let archive = |archived| Update { archived: Some(archived), ..Update::default() };
     for status in Status::ALL {
         for archived in [true, false] {
-            let answer = archive(archived).apply(&plain(status), at(NOW));
+            let answer = archive(archived).apply(&task_in(status), at(NOW));
             match status {
                 Status::Running => assert!(matches!(answer, Err(Refusal::TaskRunning { .. }))),
                 Status::Pending if archived => assert!(matches!(answer, Err(Refusal::NotArchivable { .. }))),
@@ -78,7 +52,7 @@ fn only_tasks_that_have_ended_are_archived_and_a_requeue_takes_them_out() {
         }
     }
     for status in [Status::Failed, Status::Cancelled] {
-        let mut archived = plain(status);
+        let mut archived = task_in(status);
         archived.lifecycle.archived = true;
         assert!(!changed(&archived, &Action::Requeue).lifecycle.archived, "{status:?}");
         assert_eq!(archive(true).apply(&archived, at(NOW)), Ok(None), "it is so already");
@@ -87,7 +61,7 @@ fn only_tasks_that_have_ended_are_archived_and_a_requeue_takes_them_out() {
 
 #[test]
 fn an_update_sets_and_clears_what_a_task_waits_for() {
-    let before = plain(Status::Pending);
+    let before = task_in(Status::Pending);
     let dependencies = Dependencies::new(vec![id("a"), id("b")]).unwrap();
     let update = Update {
         not_before: Some(Some(at(900))),
@@ -142,7 +116,11 @@ fn a_failed_dependency_cancels_a_pending_task_that_asked_for_it_and_no_other() {
                 (after, 1),
                 "{state:?} {status:?} {choice:?}"
             );
-            assert_eq!(change.lifecycle.updated_at, if cancels { at(NOW) } else { at(130) }, "{state:?} {status:?}");
+            assert_eq!(
+                change.lifecycle.updated_at,
+                if cancels { at(NOW) } else { task.lifecycle.updated_at },
+                "{state:?} {status:?}"
+            );
             let mut error: Option<LastError> = None;
             change.last_error.apply(&mut error);
             assert_eq!(error.is_some(), cancels);

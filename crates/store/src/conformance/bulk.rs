@@ -98,21 +98,6 @@ fn priorities<const N: usize>(expected: [(&str, i64); N]) -> Vec<(String, i64)> 
     expected.map(|(id, priority)| (id.to_owned(), priority)).to_vec()
 }
 
-pub async fn what_is_created_between_plan_and_write_is_updated_too(fixture: Fixture) {
-    let gated = GatedBench::new(fixture);
-    gated.fixture.create("a", named("m")).await;
-    let between = commands![
-        create("q", "b", named("m")),
-        create("q", "c", named("n")),
-        create_queue("r"),
-        create("r", "d", named("m"))
-    ];
-    let answer = gated.answer(update_all("q", "name == 'm'", to_priority(5)), between).await;
-    assert_eq!(answer, updated(2, 2));
-    assert_eq!(gated.priorities().await, priorities([("a", 5), ("b", 5), ("c", 0)]));
-    assert_eq!(gated.fixture.store.get_task(&queue("r"), task_id("d")).await.unwrap().definition.priority, 0);
-}
-
 pub async fn what_is_claimed_between_plan_and_write_is_left_out(fixture: Fixture) {
     let gated = GatedBench::new(fixture);
     gated.fixture.ok(create_all(["a", "b", "c"])).await;
@@ -129,26 +114,6 @@ pub async fn what_is_claimed_between_plan_and_write_is_left_out(fixture: Fixture
     assert_eq!((done.lifecycle.status, done.definition.priority), (Status::Succeeded, 5));
     assert_eq!(done.outcome.result, object(r#"{"r":1}"#), "what was saved in between is kept");
     assert_eq!(gated.fixture.claim(3).await.task.id, task_id("c"));
-}
-
-pub async fn what_is_changed_between_plan_and_write_is_judged_as_it_is_then(fixture: Fixture) {
-    let gated = GatedBench::new(fixture);
-    for (id, name) in [("a", "m"), ("b", "m"), ("c", "n"), ("d", "m"), ("e", "m")] {
-        gated.fixture.create(id, named(name)).await;
-    }
-    gated.fixture.ok(update("q", "e", to_priority(5))).await;
-    let renamed = |name: &str| Update { name: Some(Some(name.into())), ..Update::default() };
-    let between = [
-        update("q", "a", renamed("n")),
-        update("q", "c", renamed("m")),
-        update("q", "d", to_priority(5)),
-        update("q", "e", to_priority(6)),
-        update("q", "b", Update { metadata: Some(object(r#"{"k":"v"}"#)), ..Update::default() }),
-    ];
-    let answer = gated.answer(update_all("q", "name == 'm'", to_priority(5)), between).await;
-    assert_eq!(answer, updated(4, 3), "b, c and e change, d has the value already, a matches no more");
-    assert_eq!(gated.priorities().await, priorities([("a", 0), ("b", 5), ("c", 5), ("d", 5), ("e", 5)]));
-    assert_eq!(gated.fixture.get("b").await.definition.metadata, object(r#"{"k":"v"}"#));
 }
 
 pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(fixture: Fixture) {
@@ -174,17 +139,6 @@ pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(fixtu
     for (id, args) in expected {
         assert_eq!(gated.fixture.get(id).await.definition.args, object(args), "{id}");
     }
-}
-
-pub async fn what_is_deleted_between_plan_and_write_is_not_counted(fixture: Fixture) {
-    let gated = GatedBench::new(fixture);
-    gated.fixture.ok(create_all(["a", "b", "c", "d"])).await;
-    gated.fixture.ok(update("q", "d", to_priority(5))).await;
-    let again = create("q", "b", named("again"));
-    let between = commands![delete("q", "a"), delete("q", "b"), again, delete("q", "d")];
-    let answer = gated.answer(update_all("q", "exists(id)", to_priority(5)), between).await;
-    assert_eq!(answer, updated(2, 2));
-    assert_eq!(gated.priorities().await, priorities([("b", 5), ("c", 5)]));
 }
 
 pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched(fixture: Fixture) {

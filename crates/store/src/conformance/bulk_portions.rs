@@ -134,19 +134,6 @@ pub async fn a_queue_that_is_made_again_is_left_alone(fixture: Fixture) {
     assert_eq!(gated.fixture.count(all()).await, MANY as u64);
 }
 
-pub async fn a_caller_that_leaves_stops_the_action_and_what_is_done_stays(fixture: Fixture) {
-    let gated = with_tasks(fixture, MANY).await;
-    let acting = gated.begin(act_on_all("q", Cancel, "exists(id)")).await;
-    gated.one_portion().await;
-    let cancelled = gated.fixture.count(of_status(Status::Cancelled)).await;
-    acting.abort();
-    assert!(acting.await.unwrap_err().is_cancelled());
-    gated.held.passed.store(true, Ordering::SeqCst);
-    // Whatever the first one still did would come before this.
-    gated.fixture.create("last", named("n")).await;
-    assert_eq!(gated.fixture.count(of_status(Status::Cancelled)).await, cancelled);
-}
-
 pub async fn repeating_an_action_that_was_stopped_does_the_rest(fixture: Fixture) {
     let gated = with_tasks(fixture, MANY).await;
     gated.fixture.ok(act_on_all("q", Cancel, "exists(id)")).await;
@@ -208,7 +195,7 @@ pub async fn what_is_found_later_is_decided_as_it_is_then(fixture: Fixture) {
 
 /// Brings back tasks of which each waits for earlier ones by these numbers, and which were created in random order: more of them
 /// than are found at once. Gives how many portions that took.
-async fn requeue_in_random_order(fixture: Fixture, waits_for: impl Fn(usize) -> Vec<usize>) -> usize {
+async fn requeue_in_random_order(fixture: &Fixture, waits_for: impl Fn(usize) -> Vec<usize>) -> usize {
     let portions = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&portions);
     let gate = Gate::until(FOUND_AT_ONCE, move || {
@@ -227,16 +214,14 @@ async fn requeue_in_random_order(fixture: Fixture, waits_for: impl Fn(usize) -> 
     portions.load(Ordering::SeqCst)
 }
 
-/// Each task is looked at when it is found, and after the one that it waits for. A portion goes down the chain: if it did not, there
+/// Each task is looked at when it is found, and after those that it waits for. A portion goes down the chain: if it did not, there
 /// would be one for each task.
-pub async fn a_chain_in_random_order_is_requeued_at_once(fixture: Fixture) {
-    let portions = requeue_in_random_order(fixture, |id| id.checked_sub(1).into_iter().collect()).await;
-    assert!(portions < LENGTH / 2, "{portions} portions for {LENGTH} tasks");
-}
-
-pub async fn tasks_that_wait_for_several_in_random_order_are_requeued_at_once(fixture: Fixture) {
-    let portions = requeue_in_random_order(fixture, |id| (id.saturating_sub(3)..id).collect()).await;
-    assert!(portions < LENGTH / 2, "{portions} portions for {LENGTH} tasks");
+pub async fn tasks_that_wait_for_one_or_several_in_random_order_are_requeued_at_once(fixture: Fixture) {
+    for waits_for in [1, 3] {
+        let portions = requeue_in_random_order(&fixture, |id| (id.saturating_sub(waits_for)..id).collect()).await;
+        assert!(portions < LENGTH / 2, "{portions} portions for {LENGTH} tasks");
+        fixture.ok(act_on_all("q", Delete, "exists(id)")).await;
+    }
 }
 
 /// The tasks that match when the portion is written, among those that matched when they were found.

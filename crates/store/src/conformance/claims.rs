@@ -185,8 +185,12 @@ async fn until_forgotten(fixture: &Fixture, runs: [u32; 3]) {
 
 const A_DAY_SECONDS: i64 = 86_400;
 
+/// From the deletion of the task, and not from the end of the run.
 pub async fn run_ids_of_a_deleted_task_are_kept_for_a_day(fixture: Fixture) {
     with_runs(&fixture, 1, [1, 2, 3]).await;
+    fixture.clock.advance_seconds(10 * A_DAY_SECONDS);
+    fixture.scan().await;
+    assert_stale(&fixture, [1, 2, 3]).await;
     fixture.ok(delete("q", 1)).await;
     fixture.create(2, Definition::default()).await;
     assert_stale(&fixture, [1, 2, 3]).await;
@@ -213,15 +217,4 @@ pub async fn run_ids_of_a_deleted_queue_are_kept_for_a_day(fixture: Fixture) {
     }
     fixture.clock.advance_micros(1);
     until_forgotten(&fixture, [1, 2, 3]).await;
-}
-
-pub async fn a_run_id_is_kept_from_the_deletion_of_its_task_and_not_from_its_end(fixture: Fixture) {
-    with_runs(&fixture, 1, [1, 2, 3]).await;
-    fixture.clock.advance_seconds(10 * A_DAY_SECONDS);
-    fixture.scan().await;
-    assert_stale(&fixture, [1, 2, 3]).await;
-    fixture.ok(delete("q", 1)).await;
-    fixture.clock.advance_seconds(A_DAY_SECONDS - 1);
-    fixture.scan().await;
-    assert_stale(&fixture, [1, 2, 3]).await;
 }
