@@ -123,92 +123,52 @@ mod tests {
         }
     }
 
-    /// One line for each part of a difference, in words.
-    fn describe(before: Option<&TaskHead>, after: Option<&TaskHead>) -> Vec<String> {
+    /// The parts of a difference in words: what is removed from and added to the tally, the pending order and the runs.
+    fn describe(before: Option<&TaskHead>, after: Option<&TaskHead>) -> String {
         let Delta { tally, pending, run, past_run } = Delta::between(before, after);
         let line = |line: TallyLine<'_>| format!("{} {}", line.status.as_str(), line.routes.as_json());
         let entry = |entry: PendingEntry<'_>| {
-            format!("pending {} {} {}", entry.routes.as_json(), entry.priority, entry.pending_seq)
+            format!("place {} {} {}", entry.routes.as_json(), entry.priority, entry.pending_seq)
         };
-        let run_id = |run_id: RunId| run_id.to_string();
+        let run_id = |run_id: RunId| run_id.as_str().trim_end_matches('_').to_owned();
         let signed =
             |sign: char, texts: [Option<String>; 3]| texts.map(|text| text.map(|text| format!("{sign}{text}")));
         let removed = signed('-', [tally.removed.map(line), pending.removed.map(entry), run.removed.map(run_id)]);
         let added = signed('+', [tally.added.map(line), pending.added.map(entry), run.added.map(run_id)]);
-        let past = past_run.map(|run_id| format!("past {run_id}"));
-        removed.into_iter().chain(added).chain([past]).flatten().collect()
+        let past = past_run.map(|run| format!("past {}", run_id(run)));
+        let parts: Vec<String> = removed.into_iter().chain(added).chain([past]).flatten().collect();
+        parts.join("; ").replace(['[', ']', '"'], "")
     }
 
     #[test]
     fn a_delta_says_what_every_kind_of_change_adds_and_removes() {
         use Status::{Cancelled, Failed, Pending, Running};
-        let pending = task(Pending, "a", 0, 1, None);
-        let running = task(Running, "a", 0, 1, None);
-        let failed = task(Failed, "a", 0, 1, Some("active"));
-        type Case<'a> = (&'a str, Option<TaskHead>, Option<TaskHead>, &'a [&'a str]);
-        let cases: [Case<'_>; 13] = [
-            ("create", None, Some(pending.clone()), &[r#"+pending ["a"]"#, r#"+pending ["a"] 0 1"#]),
-            (
-                "claim",
-                Some(pending.clone()),
-                Some(running.clone()),
-                &[r#"-pending ["a"]"#, r#"-pending ["a"] 0 1"#, r#"+running ["a"]"#, "+r_active______"],
-            ),
-            ("heartbeat", Some(running.clone()), Some(running.clone()), &[]),
-            (
-                "fail",
-                Some(running.clone()),
-                Some(failed.clone()),
-                &[r#"-running ["a"]"#, "-r_active______", r#"+failed ["a"]"#],
-            ),
-            (
-                "fail with another attempt left",
-                Some(running.clone()),
-                Some(task(Pending, "a", 0, 2, Some("active"))),
-                &[r#"-running ["a"]"#, "-r_active______", r#"+pending ["a"]"#, r#"+pending ["a"] 0 2"#],
-            ),
-            (
-                "end of a second run",
-                Some(task(Running, "a", 0, 1, Some("first"))),
-                Some(failed.clone()),
-                &[r#"-running ["a"]"#, "-r_active______", r#"+failed ["a"]"#, "past r_first_______"],
-            ),
-            (
-                "requeue",
-                Some(failed.clone()),
-                Some(task(Pending, "a", 0, 2, Some("active"))),
-                &[r#"-failed ["a"]"#, r#"+pending ["a"]"#, r#"+pending ["a"] 0 2"#],
-            ),
-            (
-                "requeue of a pending task",
-                Some(pending.clone()),
-                Some(task(Pending, "a", 0, 2, None)),
-                &[r#"-pending ["a"] 0 1"#, r#"+pending ["a"] 0 2"#],
-            ),
-            (
-                "new priority",
-                Some(pending.clone()),
-                Some(task(Pending, "a", 5, 1, None)),
-                &[r#"-pending ["a"] 0 1"#, r#"+pending ["a"] 5 1"#],
-            ),
-            (
-                "new routes",
-                Some(pending.clone()),
-                Some(task(Pending, "b", 0, 1, None)),
-                &[r#"-pending ["a"]"#, r#"-pending ["a"] 0 1"#, r#"+pending ["b"]"#, r#"+pending ["b"] 0 1"#],
-            ),
-            (
-                "new routes of a task that is not pending",
-                Some(task(Cancelled, "a", 0, 1, None)),
-                Some(task(Cancelled, "b", 5, 1, None)),
-                &[r#"-cancelled ["a"]"#, r#"+cancelled ["b"]"#],
-            ),
-            ("delete", Some(pending), None, &[r#"-pending ["a"]"#, r#"-pending ["a"] 0 1"#]),
-            ("delete after a run", Some(failed), None, &[r#"-failed ["a"]"#, "past r_active______"]),
+        let pending = &task(Pending, "a", 0, 1, None);
+        let running = &task(Running, "a", 0, 1, None);
+        let failed = &task(Failed, "a", 0, 1, Some("active"));
+        let retried = &task(Pending, "a", 0, 2, Some("active"));
+        let second_run = &task(Running, "a", 0, 1, Some("first"));
+        let at_the_back = &task(Pending, "a", 0, 2, None);
+        let [urgent, elsewhere] = &[task(Pending, "a", 5, 1, None), task(Pending, "b", 0, 1, None)];
+        let [cancelled, moved] = &[task(Cancelled, "a", 0, 1, None), task(Cancelled, "b", 5, 1, None)];
+        let cases = [
+            ("create", None, Some(pending), "+pending a; +place a 0 1"),
+            ("claim", Some(pending), Some(running), "-pending a; -place a 0 1; +running a; +r_active"),
+            ("heartbeat", Some(running), Some(running), ""),
+            ("fail", Some(running), Some(failed), "-running a; -r_active; +failed a"),
+            ("retry", Some(running), Some(retried), "-running a; -r_active; +pending a; +place a 0 2"),
+            ("second run", Some(second_run), Some(failed), "-running a; -r_active; +failed a; past r_first"),
+            ("requeue", Some(failed), Some(retried), "-failed a; +pending a; +place a 0 2"),
+            ("requeue of a pending task", Some(pending), Some(at_the_back), "-place a 0 1; +place a 0 2"),
+            ("new priority", Some(pending), Some(urgent), "-place a 0 1; +place a 5 1"),
+            ("new routes", Some(pending), Some(elsewhere), "-pending a; -place a 0 1; +pending b; +place b 0 1"),
+            ("new routes, not pending", Some(cancelled), Some(moved), "-cancelled a; +cancelled b"),
+            ("delete", Some(pending), None, "-pending a; -place a 0 1"),
+            ("delete after a run", Some(failed), None, "-failed a; past r_active"),
+            ("nothing", None, None, ""),
         ];
-        for (change, before, after, expected) in &cases {
-            assert_eq!(describe(before.as_ref(), after.as_ref()), *expected, "{change}");
+        for (change, before, after, expected) in cases {
+            assert_eq!(describe(before, after), expected, "{change}");
         }
-        assert_eq!(describe(None, None), [""; 0]);
     }
 }

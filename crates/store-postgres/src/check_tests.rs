@@ -11,39 +11,21 @@ async fn try_check(database: &Database) -> Result<Report, CheckError> {
     check(Address::parse(&database.url()).unwrap(), "taskqueue", &mut watch).await
 }
 
-/// A schema in which a queue has a task of every kind: 1 is pending, 2 is running and has printed, 3 has succeeded, 4 has failed,
-/// 5 was cancelled, 6 is pending after a run that was given back, 7 was deleted, 8 is delayed, 9 waits for 1.
+/// A schema with tasks of every kind, of which 8 is delayed and 9 waits for 1.
 async fn fill(database: &Database) {
-    let clock = Arc::new(ManualClock::new(START));
-    let options = Options { clock: Some(clock.clone()), ..Options::default() };
+    let clock = ManualClock::new(START);
+    let options = Options { clock: Some(Arc::new(clock.clone())), ..Options::default() };
     let store = PostgresStore::open(Address::parse(&database.url()).unwrap(), options).await.unwrap();
-    store.write(create_queue("q")).await.unwrap();
-    for id in 1..=7 {
-        let args = object(r#"{"a":1,"b":2}"#);
-        let definition = Definition { args, routes: routes(&["a", &format!("for-{id}")]), ..with_budget(3) };
-        store.write(create("q", id, definition)).await.unwrap();
-    }
-    for id in [2, 3, 4, 6, 7] {
-        clock.advance_seconds(1);
-        store.write(claim("q", &format!("for-{id}"), id)).await.unwrap().unwrap();
-    }
-    clock.advance_seconds(1);
-    store.write(print(2, 2, 0, "what it prints")).await.unwrap();
-    store.write(progress(2, 2, r#"{"step":1}"#)).await.unwrap();
-    store.write(complete("q", 3, 3, object(r#"{"r":1}"#))).await.unwrap();
-    store.write(fail_for_good("q", 4, 4)).await.unwrap();
-    store.write(cancel("q", 5)).await.unwrap();
-    store.write(unclaim("q", 6, 6)).await.unwrap();
-    store.write(unclaim("q", 7, 7)).await.unwrap();
-    store.write(delete("q", 7)).await.unwrap();
-    store.write(observe("q", 1, "for-1", WorkerStatus::Idle)).await.unwrap();
-    store.write(create_later(8, Definition::default(), clock.now().plus_seconds(60))).await.unwrap();
-    store.write(create("q", 9, waits_for(&[1]))).await.unwrap();
+    let fixture = Fixture { store: Arc::new(store), clock };
+    fixture.ok(create_queue("q")).await;
+    fixture.fill_with_every_kind().await;
+    fixture.ok(create_later(8, Definition::default(), fixture.now().plus_seconds(60))).await;
+    fixture.ok(create("q", 9, waits_for(&[1]))).await;
     let retention = RetentionPatch { failed_seconds: Some(Some(60)), ..RetentionPatch::default() };
     let patch = SettingsPatch { max_running: Some(Some(9)), retention, ..SettingsPatch::default() };
-    store.write(change_settings("q", patch)).await.unwrap();
-    while store.write(Upkeep).await.unwrap().more {}
-    store.close().await;
+    fixture.ok(change_settings("q", patch)).await;
+    fixture.upkeep().await;
+    fixture.close().await;
 }
 
 #[tokio::test]

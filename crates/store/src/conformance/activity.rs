@@ -22,7 +22,7 @@ pub(super) async fn counted(fixture: &Fixture, selection: SeriesSelection) -> [u
     for (_, activity) in series(fixture, "q", selection).await.spans {
         counts.merge(&activity.counts);
     }
-    Event::ALL.map(|event| counts.of(event))
+    numbers(&counts)
 }
 
 async fn key_of(fixture: &Fixture) -> QueueKey {

@@ -339,3 +339,8 @@ pub fn fuzzy(text: &str) -> TaskSelection {
 
 /// The order by id.
 pub const BY_ID: TaskOrder = TaskOrder { field: OrderField::Id, descending: false };
+
+/// Created, claimed, succeeded, failed, released, expired, cancelled.
+pub fn numbers(counts: &Counts) -> [u64; 7] {
+    Event::ALL.map(|event| counts.of(event))
+}

@@ -93,6 +93,36 @@ impl Fixture {
         }
     }
 
+    /// Makes a task of every kind in `q`: 1 is pending, 2 is running and has printed, 3 has succeeded, 4 has failed, 5 was cancelled, 6 is
+    /// pending after two runs that were given back, 7 was deleted after a run. And there is a worker.
+    pub async fn fill_with_every_kind(&self) {
+        for id in 1..=7 {
+            let (args, routes) = (object(r#"{"a":1,"b":2}"#), routes(&["a", &format!("for-{id}")]));
+            self.create(id, Definition { args, routes, ..with_budget(3) }).await;
+        }
+        for id in [2, 3, 4, 6, 7] {
+            self.clock.advance_seconds(1);
+            self.claimed(claim("q", &format!("for-{id}"), id)).await.unwrap();
+        }
+        self.clock.advance_seconds(1);
+        let steps = commands![
+            print(2, 2, 0, "what it prints"),
+            progress(2, 2, r#"{"step":1}"#),
+            complete("q", 3, 3, object(r#"{"r":1}"#)),
+            fail_for_good("q", 4, 4),
+            cancel("q", 5),
+            unclaim("q", 6, 6),
+            claim("q", "for-6", 66),
+            unclaim("q", 6, 66),
+            unclaim("q", 7, 7),
+            delete("q", 7),
+            observe("q", 1, "for-1", WorkerStatus::Idle)
+        ];
+        for step in steps {
+            self.ok(step).await;
+        }
+    }
+
     /// Creates a task in `q`, and claims it by the run of its name. Nothing else may come before it.
     pub async fn create_running(&self, id: impl Display, definition: Definition) -> Claimed {
         self.create(&id, definition).await;

@@ -11,11 +11,6 @@ async fn stats(fixture: &Fixture) -> QueueStats {
     fixture.store.queue_stats(&queue("q"), &ALL_ROUTES).await.unwrap()
 }
 
-/// Created, claimed, succeeded, failed, released, expired, cancelled.
-fn numbers(counts: &Counts) -> [u64; 7] {
-    Event::ALL.map(|event| counts.of(event))
-}
-
 /// The start in seconds after the beginning of the test, and the counts.
 async fn series(fixture: &Fixture, unit: Unit) -> Vec<(i64, [u64; 7])> {
     let selection = SeriesSelection { unit, from: None, to: None };

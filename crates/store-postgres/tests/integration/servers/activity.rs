@@ -3,11 +3,6 @@ use taskqueue_store::conformance::prelude::*;
 
 use super::Servers;
 
-/// Created, claimed, succeeded, failed, released, expired, cancelled.
-fn numbers(counts: &Counts) -> [u64; 7] {
-    Event::ALL.map(|event| counts.of(event))
-}
-
 async fn stats(store: &Arc<dyn Store>, queue: &QueueName) -> QueueStats {
     store.queue_stats(queue, &ALL_ROUTES).await.unwrap()
 }
