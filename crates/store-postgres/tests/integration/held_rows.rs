@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use taskqueue_store::conformance::prelude::*;
-use taskqueue_test_postgres::eventually;
+use taskqueue_test_postgres::{Database, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
@@ -20,8 +20,8 @@ pub(crate) struct Stranger(Client);
 
 impl Stranger {
     /// Says this in a transaction, and holds what it took.
-    pub(crate) async fn says(storage: &Fresh, sql: &str) -> Self {
-        let (client, connection) = tokio_postgres::connect(&storage.database.url(), NoTls).await.unwrap();
+    pub(crate) async fn says(database: &Database, sql: &str) -> Self {
+        let (client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
         tokio::spawn(connection);
         client.batch_execute(&format!("BEGIN; {sql}")).await.unwrap();
         Self(client)
@@ -30,7 +30,7 @@ impl Stranger {
     /// Holds a task of `q`.
     async fn holds(storage: &Fresh, id: &str) -> Self {
         let id = task_id(id);
-        Self::says(storage, &format!("SELECT 1 FROM taskqueue.tasks WHERE id = '{id}' FOR UPDATE")).await
+        Self::says(&storage.database, &format!("SELECT 1 FROM taskqueue.tasks WHERE id = '{id}' FOR UPDATE")).await
     }
 
     pub(crate) async fn lets_go(self) {
@@ -90,7 +90,7 @@ async fn a_claim_waits_for_a_server_that_moves_tasks_whose_time_has_come() {
     let hold = format!(
         "SELECT pg_advisory_xact_lock({RELEASE_LOCK}); SELECT 1 FROM taskqueue.tasks WHERE id = '{id}' FOR UPDATE"
     );
-    let upkeep = Stranger::says(&storage, &hold).await;
+    let upkeep = Stranger::says(&storage.database, &hold).await;
     let claiming = start(&fixture, claim("q", "default", 1));
     somebody_waits(&storage);
     upkeep.lets_go().await;
@@ -105,7 +105,7 @@ async fn upkeep_moves_tasks_whose_time_has_come_while_claims_wait_for_it() {
     let storage = fresh();
     let fixture = with_a_due_task(&storage).await;
     let claim_of_another =
-        Stranger::says(&storage, &format!("SELECT pg_advisory_xact_lock_shared({RELEASE_LOCK})")).await;
+        Stranger::says(&storage.database, &format!("SELECT pg_advisory_xact_lock_shared({RELEASE_LOCK})")).await;
     let store = Arc::clone(&fixture.store);
     let upkeep = tokio::spawn(async move { upkeep(&*store).await });
     somebody_waits(&storage);
@@ -119,7 +119,7 @@ async fn upkeep_moves_tasks_whose_time_has_come_while_claims_wait_for_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_exists_is_found_while_somebody_holds_it_alone() {
     let (storage, fixture) = with_queue().await;
-    let stranger = Stranger::says(&storage, "SELECT 1 FROM taskqueue.queues FOR UPDATE").await;
+    let stranger = Stranger::says(&storage.database, "SELECT 1 FROM taskqueue.queues FOR UPDATE").await;
     let created = timeout(MOMENT, fixture.write(create_queue("q"))).await.expect("at once");
     assert!(matches!(created, Ok(false)), "{created:?}");
     stranger.lets_go().await;
@@ -168,41 +168,31 @@ async fn claims_of_several_wait_as_a_whole_for_a_task_that_another_transaction_h
     end(storage, fixture).await;
 }
 
+/// Two writers, each with a part of what there is, must not wait for each other for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reports_of_several_wait_as_a_whole_for_a_task_that_another_transaction_holds() {
     let (storage, fixture) = with_queue().await;
-    fixture.ok(create_all(["x", "y", "z"])).await;
-    fixture.ok(claim_all(["x", "y", "z"])).await;
-    let stranger = Stranger::holds(&storage, "z").await;
-    let reports = || ["x", "y", "z"].map(|id| complete("q", id, id, object("{}")).into());
-    let mut reporting = start(&fixture, report_all(reports()));
-    assert!(timeout(Duration::from_millis(500), &mut reporting).await.is_err(), "it was answered too early");
-    assert_eq!(fixture.count_by_status().await, [0, 3, 0, 0, 0], "nothing was reported");
-    // Others go on, of the same tasks too.
-    assert!(timeout(MOMENT, fixture.write(heartbeat("q", "x", "x"))).await.expect("at once").is_ok());
-    stranger.lets_go().await;
-    let items = timeout(MOMENT, reporting).await.expect("at once").unwrap().unwrap();
-    assert_eq!(items, [Ok(None), Ok(None), Ok(None)]);
-    assert_eq!(fixture.ok(report_all(reports())).await, [Ok(None), Ok(None), Ok(None)]);
+    let ids = ["x", "y", "z"];
+    fixture.ok(create_all(ids)).await;
+    fixture.ok(claim_all(ids)).await;
+    let (says, ends) = (
+        ids.map(|id| RunItem::from(progress(id, id, r#"{"step":1}"#))),
+        ids.map(|id| RunItem::from(complete("q", id, id, object("{}")))),
+    );
+    for reports in [says, ends.clone()] {
+        let (stranger, before) = (Stranger::holds(&storage, "z").await, fixture.tasks("q").await);
+        let mut reporting = start(&fixture, report_all(reports));
+        assert!(timeout(Duration::from_millis(500), &mut reporting).await.is_err(), "it was answered too early");
+        assert_eq!(fixture.tasks("q").await, before, "nothing was reported");
+        // Others go on, of the same tasks too.
+        assert!(timeout(MOMENT, fixture.write(heartbeat("q", "x", "x"))).await.expect("at once").is_ok());
+        stranger.lets_go().await;
+        let items = timeout(MOMENT, reporting).await.expect("at once").unwrap().unwrap();
+        assert_eq!(items, [Ok(None), Ok(None), Ok(None)]);
+    }
+    assert!(fixture.tasks("q").await.iter().all(|task| task.outcome.progress.is_some()));
+    assert_eq!(fixture.ok(report_all(ends)).await, [Ok(None), Ok(None), Ok(None)]);
     assert_eq!(fixture.count_by_status().await, [0, 0, 3, 0, 0]);
-    end(storage, fixture).await;
-}
-
-/// Two writers, each with a part of what there is, must not wait for each other for ever.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn progress_of_several_waits_as_a_whole_for_a_task_that_another_transaction_holds() {
-    let (storage, fixture) = with_queue().await;
-    fixture.ok(create_all(["x", "y"])).await;
-    fixture.ok(claim_all(["x", "y"])).await;
-    let stranger = Stranger::holds(&storage, "y").await;
-    let reports = ["x", "y"].map(|id| progress(id, id, r#"{"step":1}"#).into());
-    let mut reporting = start(&fixture, report_all(reports));
-    assert!(timeout(Duration::from_millis(500), &mut reporting).await.is_err(), "it was answered too early");
-    assert_eq!(fixture.get("x").await.outcome.progress, None, "nothing was recorded");
-    stranger.lets_go().await;
-    let items = timeout(MOMENT, reporting).await.expect("at once").unwrap().unwrap();
-    assert_eq!(items, [Ok(None), Ok(None)]);
-    assert!(fixture.get("x").await.outcome.progress.is_some() && fixture.get("y").await.outcome.progress.is_some());
     end(storage, fixture).await;
 }
 
@@ -321,7 +311,7 @@ async fn a_task_that_others_hold_for_a_moment_gets_its_credit_too() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_waits_for_a_lease_scan() {
     let (storage, fixture) = with_queue().await;
-    let stranger = Stranger::says(&storage, "SELECT 1 FROM taskqueue.clock FOR UPDATE").await;
+    let stranger = Stranger::says(&storage.database, "SELECT 1 FROM taskqueue.clock FOR UPDATE").await;
     // As many as there are writers of any kind.
     let scans: Vec<_> = (0..5).map(|_| start(&fixture, Scan)).collect();
     let waits = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -340,7 +330,7 @@ async fn a_table_that_somebody_holds_is_waited_for_in_bounded_time() {
     let (storage, fixture) = with_queue().await;
     fixture.create("x", Definition::default()).await;
     fixture.get("x").await;
-    let stranger = Stranger::says(&storage, "LOCK TABLE taskqueue.tasks IN ACCESS EXCLUSIVE MODE").await;
+    let stranger = Stranger::says(&storage.database, "LOCK TABLE taskqueue.tasks IN ACCESS EXCLUSIVE MODE").await;
     let waiting: Vec<_> = (0..40).map(|n| start(&fixture, create("q", n, Definition::default()))).collect();
     let name = queue("q");
     let reading = fixture.store.get_task(&name, task_id("x"));
@@ -418,7 +408,8 @@ async fn the_activity_of_a_queue_that_another_transaction_holds_is_saved_later_a
     fixture.ok(create_queue("other")).await;
     fixture.create(1, Definition::default()).await;
     fixture.ok(create("other", 1, Definition::default())).await;
-    let stranger = Stranger::says(&storage, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
+    let stranger =
+        Stranger::says(&storage.database, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
     let store = Arc::clone(&fixture.store);
     let saving = tokio::spawn(async move { save_activity(&*store).await });
     eventually("the other queue's rows are saved", || activity_rows(&storage, "other") == 2);
@@ -443,7 +434,8 @@ async fn ended_tasks_of_a_queue_that_another_transaction_holds_are_deleted_later
         fixture.ok(cancel(name, 1)).await;
     }
     fixture.clock.advance_seconds(1);
-    let stranger = Stranger::says(&storage, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
+    let stranger =
+        Stranger::says(&storage.database, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
     timeout(MOMENT, fixture.upkeep()).await.expect("nobody waits for a queue");
     assert_eq!((fixture.tasks("q").await.len(), fixture.tasks("other").await.len()), (1, 0));
     stranger.lets_go().await;
@@ -463,7 +455,7 @@ async fn old_activity_is_forgotten_around_rows_that_another_transaction_holds() 
     );
     let left = || activity_rows(&storage, "q");
     let rows = "SELECT 1 FROM taskqueue.activity WHERE start_at <= 600000000 FOR UPDATE";
-    let stranger = Stranger::says(&storage, rows).await;
+    let stranger = Stranger::says(&storage.database, rows).await;
     save_activity(&*fixture.store).await.unwrap();
     assert_eq!(left(), 5_000, "so many at a time");
     let together = async { tokio::join!(save_activity(&*fixture.store), save_activity(&other)) };

@@ -4,9 +4,9 @@ use futures_util::future::{FutureExt, join3};
 use taskqueue_store::conformance::prelude::*;
 use taskqueue_test_postgres::{Database, eventually};
 use tokio::task::JoinSet;
-use tokio_postgres::{Client, NoTls};
 
 use super::{Servers, claimed_of_any};
+use crate::held_rows::Stranger;
 
 /// A batch that reports one worker and measures another locks both. Batches that do it the other way round at another server must
 /// not wait in a circle, which the database ends after a second.
@@ -57,7 +57,7 @@ async fn a_claim_finds_the_only_task_while_another_server_requeues_it() {
 pub(super) struct HeldTable<'d> {
     database: &'d Database,
     name: &'static str,
-    client: Client,
+    stranger: Stranger,
 }
 
 impl<'d> HeldTable<'d> {
@@ -72,10 +72,8 @@ impl<'d> HeldTable<'d> {
     }
 
     async fn lock(database: &'d Database, name: &'static str, mode: &str) -> Self {
-        let (client, connection) = tokio_postgres::connect(&database.url(), NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client.batch_execute(&format!("BEGIN; LOCK TABLE taskqueue.{name} IN {mode} MODE")).await.unwrap();
-        Self { database, name, client }
+        let stranger = Stranger::says(database, &format!("LOCK TABLE taskqueue.{name} IN {mode} MODE")).await;
+        Self { database, name, stranger }
     }
 
     /// Waits until so many statements wait for it.
@@ -86,7 +84,7 @@ impl<'d> HeldTable<'d> {
     }
 
     pub(super) async fn let_go(self) {
-        self.client.batch_execute("ROLLBACK").await.unwrap();
+        self.stranger.lets_go().await;
     }
 }
 

@@ -126,14 +126,14 @@ async fn children_that_were_left_are_released_while_somebody_holds_the_queue_of_
         fixture.claimed(claim(name, "parents", name)).await.expect("a task");
         fixture.ok(create(name, 2, waits_for(&[1]))).await;
         let held = format!("SELECT 1 FROM taskqueue.tasks WHERE id = '{}' FOR UPDATE", task_id(2));
-        let holder = Stranger::says(&servers.storage, &held).await;
+        let holder = Stranger::says(&servers.storage.database, &held).await;
         fixture.ok(complete(name, 1, name, object("{}"))).await;
         holder.lets_go().await;
     }
     let left = || servers.storage.database.rows("SELECT 1 FROM taskqueue.unsettled").len();
     assert_eq!(left(), 2);
     let bulk_update =
-        Stranger::says(&servers.storage, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
+        Stranger::says(&servers.storage.database, "SELECT 1 FROM taskqueue.queues WHERE name = 'q' FOR UPDATE").await;
     fixture.upkeep().await;
     assert!(fixture.claimed(claim("other", "default", 2)).await.is_some());
     bulk_update.lets_go().await;
