@@ -239,97 +239,35 @@ mod tests {
     }
 
     #[test]
-    fn dependents_are_found_by_what_they_wait_for() {
-        let connection = migrated();
-        let cases = [
-            (
-                &statements::LIST_DEPENDENTS,
-                "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key>?)",
-            ),
-            (
-                &statements::FIND_DEPENDENCY,
-                "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key=?)",
-            ),
-            (
-                &statements::DELETE_DEPENDENCY,
-                "dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND task_key=?)",
-            ),
+    fn what_is_looked_for_is_found_by_its_index() {
+        let [one_dependency, later_dependents] = ["task_key=?", "task_key>?"]
+            .map(|task| format!("dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND {task})"));
+        let cases: &[(&str, &str)] = &[
+            // Dependents, by what they wait for.
+            (&statements::LIST_DEPENDENTS, &later_dependents),
+            (&statements::FIND_DEPENDENCY, &one_dependency),
+            (&statements::DELETE_DEPENDENCY, &one_dependency),
             (&statements::DELETE_DEPENDENCIES, "dependencies USING PRIMARY KEY (queue_key=? AND dependency<?)"),
             (&statements::LIST_AWAITED, "dependencies USING PRIMARY KEY (queue_key=?)"),
             (&statements::FIND_STATUS_BY_ID, "tasks USING INDEX tasks_by_id (queue_key=? AND id=?)"),
             (&statements::FIND_UNSETTLED_OF_QUEUE, "unsettled USING PRIMARY KEY (queue_key=?)"),
             (&statements::LIST_UNSETTLED, "unsettled USING PRIMARY KEY (queue_key=?)"),
-        ];
-        for (sql, search) in cases {
-            let plan = plan(&connection, sql).join("\n");
-            assert!(plan.contains(search), "{plan}");
-        }
-    }
-
-    #[test]
-    fn output_is_found_by_its_offset() {
-        let connection = migrated();
-        let cases = [
-            (&statements::FIND_OUTPUT_PIECE, "(task_key=? AND start<?)"),
-            (&statements::TAKE_OUTPUT_PIECE, "(task_key=? AND start=?)"),
-            (&statements::DELETE_OLD_OUTPUT_PIECES, "(task_key=? AND start<?)"),
-            (&statements::LIST_OUTPUT_PIECES, "(task_key=? AND start>? AND start<?)"),
-        ];
-        for (sql, beginning) in cases {
-            let plan = plan(&connection, sql).join("\n");
-            assert!(plan.contains(&format!("output_pieces_by_start {beginning}")), "{plan}");
-        }
-    }
-
-    #[test]
-    fn the_default_list_walks_its_index_from_the_cursor_on() {
-        let connection = migrated();
-        let cases = [
-            (statements::LIST_TASKS_BY_CREATION.choose(true), "(queue_key=? AND created_at<?)"),
-            (statements::LIST_TASKS_BY_CREATION.choose(false), "(queue_key=? AND created_at>?)"),
-            (statements::LIST_TASKS_OF_ONE_TIME.choose(true), "(queue_key=? AND created_at=? AND id<?)"),
-            (statements::LIST_TASKS_OF_ONE_TIME.choose(false), "(queue_key=? AND created_at=? AND id>?)"),
-        ];
-        for (sql, beginning) in cases {
-            let plan = plan(&connection, sql).join("\n");
-            assert!(plan.contains(&format!("tasks_by_creation {beginning}")), "{plan}");
-        }
-    }
-
-    #[test]
-    fn activity_is_found_by_queue_and_time_and_what_is_old_by_time() {
-        let connection = migrated();
-        let cases = [
-            (&statements::LIST_ACTIVITY, "activity USING PRIMARY KEY (queue_key=? AND unit=? AND start>? AND start<?)"),
-            (&statements::FORGET_ACTIVITY, "activity USING COVERING INDEX activity_by_start (unit=? AND start<?)"),
-            (&statements::DELETE_ACTIVITY, "activity USING PRIMARY KEY (queue_key=?)"),
-        ];
-        for (sql, search) in cases {
-            let plan = plan(&connection, sql).join("\n");
-            assert!(plan.contains(search), "{plan}");
-        }
-    }
-
-    #[test]
-    fn what_has_ended_is_found_by_queue_state_and_time() {
-        let connection = migrated();
-        let cases = [
-            (&statements::LIST_ENDED, "(queue_key=? AND status=? AND ended_at<?)"),
-            (&statements::DELETE_ENDED, "(queue_key=? AND status=? AND ended_at=? AND task_key=?)"),
-            (&statements::DELETE_FIRST_ENDED, "(queue_key=? AND status=? AND (ended_at,task_key)<(?,?))"),
-            (&statements::FIND_FIRST_ENDED, "(queue_key=? AND status=?)"),
-            (&statements::FIND_NEXT_ENDED, "((queue_key,status)>(?,?))"),
-        ];
-        for (sql, beginning) in cases {
-            let plan = plan(&connection, sql).join("\n");
-            assert!(plan.contains(&format!("ended USING PRIMARY KEY {beginning}")), "{plan}");
-        }
-    }
-
-    #[test]
-    fn narrow_rows_are_walked_by_creation_and_by_id() {
-        let connection = migrated();
-        let cases = [
+            // Output, by its offset.
+            (&statements::FIND_OUTPUT_PIECE, "output_pieces_by_start (task_key=? AND start<?)"),
+            (&statements::TAKE_OUTPUT_PIECE, "output_pieces_by_start (task_key=? AND start=?)"),
+            (&statements::DELETE_OLD_OUTPUT_PIECES, "output_pieces_by_start (task_key=? AND start<?)"),
+            (&statements::LIST_OUTPUT_PIECES, "output_pieces_by_start (task_key=? AND start>? AND start<?)"),
+            // The default list, and narrow rows, from the cursor on.
+            (statements::LIST_TASKS_BY_CREATION.choose(true), "tasks_by_creation (queue_key=? AND created_at<?)"),
+            (statements::LIST_TASKS_BY_CREATION.choose(false), "tasks_by_creation (queue_key=? AND created_at>?)"),
+            (
+                statements::LIST_TASKS_OF_ONE_TIME.choose(true),
+                "tasks_by_creation (queue_key=? AND created_at=? AND id<?)",
+            ),
+            (
+                statements::LIST_TASKS_OF_ONE_TIME.choose(false),
+                "tasks_by_creation (queue_key=? AND created_at=? AND id>?)",
+            ),
             (
                 statements::LIST_HEADS_BY_CREATION.choose(false),
                 "tasks_by_creation (queue_key=? AND (created_at,id)>(?,?))",
@@ -340,10 +278,27 @@ mod tests {
             ),
             (statements::LIST_HEADS_BY_ID.choose(false), "tasks_by_id (queue_key=? AND id>?)"),
             (statements::LIST_HEADS_BY_ID.choose(true), "tasks_by_id (queue_key=? AND id<?)"),
+            // Activity, by queue and time, and what is old by time.
+            (&statements::LIST_ACTIVITY, "activity USING PRIMARY KEY (queue_key=? AND unit=? AND start>? AND start<?)"),
+            (&statements::FORGET_ACTIVITY, "activity USING COVERING INDEX activity_by_start (unit=? AND start<?)"),
+            (&statements::DELETE_ACTIVITY, "activity USING PRIMARY KEY (queue_key=?)"),
+            // What has ended, by queue, state and time.
+            (&statements::LIST_ENDED, "ended USING PRIMARY KEY (queue_key=? AND status=? AND ended_at<?)"),
+            (
+                &statements::DELETE_ENDED,
+                "ended USING PRIMARY KEY (queue_key=? AND status=? AND ended_at=? AND task_key=?)",
+            ),
+            (
+                &statements::DELETE_FIRST_ENDED,
+                "ended USING PRIMARY KEY (queue_key=? AND status=? AND (ended_at,task_key)<(?,?))",
+            ),
+            (&statements::FIND_FIRST_ENDED, "ended USING PRIMARY KEY (queue_key=? AND status=?)"),
+            (&statements::FIND_NEXT_ENDED, "ended USING PRIMARY KEY ((queue_key,status)>(?,?))"),
         ];
-        for (sql, beginning) in cases {
+        let connection = migrated();
+        for (sql, search) in cases {
             let plan = plan(&connection, sql).join("\n");
-            assert!(plan.contains(beginning), "{plan}");
+            assert!(plan.contains(search), "{plan}");
         }
     }
 }

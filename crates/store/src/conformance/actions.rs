@@ -123,13 +123,3 @@ pub async fn deleting_a_missing_task_is_done_already(fixture: Fixture) {
     }
     assert_eq!(fixture.claimed(claim("q", "default", 1)).await, None);
 }
-
-pub async fn a_cancelled_task_is_not_claimed_until_it_is_requeued(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
-    fixture.ok(cancel("q", 1)).await;
-    assert_eq!(fixture.claimed(claim("q", "default", 1)).await, None);
-    fixture.ok(requeue("q", 1)).await;
-    assert_eq!(fixture.claim(1).await.task.lifecycle.attempt, 1);
-    fixture.ok(cancel("q", 1)).await;
-    assert_eq!(fixture.claimed(claim("q", "default", 2)).await, None);
-}

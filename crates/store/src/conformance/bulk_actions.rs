@@ -217,16 +217,3 @@ pub(super) async fn one_by_one(fixture: &Fixture, act: &ActOnTasks) -> Vec<AnyCo
     };
     tasks.into_iter().map(command).collect()
 }
-
-pub async fn more_tasks_than_a_portion_are_all_done(fixture: Fixture) {
-    const TASKS: usize = 1_500;
-    fixture.create_many((0..TASKS).map(|id| (id, named(if id % 5 == 0 { "kept" } else { "n" })))).await;
-    for (action, status) in [(Cancel, Status::Cancelled), (Requeue, Status::Pending)] {
-        assert_eq!(fixture.ok(act_on_all("q", action, "name == 'n'")).await, acted(1_200, 1_200));
-        assert_eq!(fixture.count(of_status(status)).await, if action == Cancel { 1_200 } else { 1_500 });
-    }
-    assert_eq!(fixture.claim(1).await.task.definition.name.as_deref(), Some("kept"), "the others are behind");
-    assert_eq!(fixture.ok(act_on_all("q", Delete, "name == 'n'")).await, acted(1_200, 1_200));
-    assert_eq!(fixture.count(all()).await, 300);
-    assert_kept_counts_are_right(&*fixture.store, "q").await;
-}

@@ -32,13 +32,6 @@ pub async fn a_task_is_claimed_when_the_last_of_its_dependencies_has_succeeded(f
     assert_eq!(next(&fixture, 4).await, Some(3), "in the same transaction");
 }
 
-pub async fn a_dependency_that_has_succeeded_before_is_not_waited_for(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
-    succeed(&fixture, 1, 1).await;
-    fixture.create(2, waits_for(&[1])).await;
-    assert_eq!(next(&fixture, 2).await, Some(2));
-}
-
 pub async fn a_missing_dependency_is_waited_for_until_it_was_created_and_has_succeeded(fixture: Fixture) {
     fixture.create(2, cancelled_with(&[1])).await;
     fixture.upkeep().await;

@@ -3,8 +3,6 @@
 
 use std::future::pending;
 
-use taskqueue_core::limits::CLAIM_WORKER_BYTES;
-
 use super::prelude::*;
 use super::waiting::resting;
 use crate::waiting;
@@ -115,12 +113,4 @@ pub async fn a_waiting_claim_says_who_claims(fixture: Fixture) {
     let claimed = waiting.await.unwrap().unwrap().unwrap();
     assert_eq!(shown(&claimed.task), of_run(1, A, None));
     assert_eq!(read(&fixture).await, of_run(1, A, None));
-}
-
-pub async fn the_worker_does_not_count_towards_the_stored_size(fixture: Fixture) {
-    fixture.create(1, Definition { args: args_beyond_the_limit(0), ..Definition::default() }).await;
-    let worker = object_of_bytes(CLAIM_WORKER_BYTES).as_str().to_owned();
-    fixture.claimed(claim_by(&worker, 1)).await.unwrap();
-    fixture.ok(complete("q", 1, 1, object("{}"))).await;
-    assert_eq!(read(&fixture).await, of_run(1, &worker, Some(1)));
 }

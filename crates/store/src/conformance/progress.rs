@@ -69,15 +69,6 @@ pub async fn progress_renews_no_lease_but_a_heartbeat_with_it_does(fixture: Fixt
     assert_eq!(shown(&fixture).await.unwrap().value, object(r#"{"step":4}"#), "what it said last is kept");
 }
 
-pub async fn a_heartbeat_without_progress_leaves_it_alone(fixture: Fixture) {
-    let fixture = running(fixture, Definition::default()).await;
-    fixture.ok(progress(1, 1, r#"{"step":1}"#)).await;
-    let said = shown(&fixture).await;
-    fixture.clock.advance_seconds(1);
-    fixture.ok(heartbeat("q", 1, 1)).await;
-    assert_eq!(shown(&fixture).await, said);
-}
-
 pub async fn every_end_of_a_run_keeps_its_progress_and_the_next_claim_clears_it(fixture: Fixture) {
     fixture.create(1, with_budget(20)).await;
     let ends = [

@@ -63,12 +63,6 @@ pub async fn got(waiter: JoinHandle<Waited>) -> String {
     ended(waiter).await.unwrap().expect("a task")
 }
 
-pub async fn a_task_that_is_there_needs_no_wait(fixture: Fixture) {
-    fixture.create(1, Definition::default()).await;
-    assert_eq!(got(waiter(&fixture, "default", 1)).await, task_id(1).to_string());
-    assert!(fixture.store.waiters().is_empty());
-}
-
 /// A task that only `route` can have, running as run 1000 + `n`.
 async fn running(fixture: &Fixture, n: usize, route: &str) {
     fixture.create(n, with_routes(&[route])).await;
