@@ -292,20 +292,16 @@ mod tests {
     }
 
     #[test]
-    fn one_open_route_with_a_worker_is_enough() {
+    fn one_open_route_with_a_worker_is_enough_and_a_full_one_is_the_best_only_if_all_are() {
         let mut one = facts();
         one.settings.route_limits = [(route("cpu"), 0)].into();
         one.of_routes[0].has_worker = false;
-        (one.of_routes[0].ahead, one.of_routes[1].ahead) = (900, 5);
-        assert_eq!(explain(one), Explanation { claimable: true, reasons: vec![Reason::WaitingTurn { ahead: 5 }] });
-    }
-
-    #[test]
-    fn a_route_that_is_full_is_the_best_one_only_if_all_are() {
-        let mut one = facts();
-        one.settings.route_limits = [(route("cpu"), 0)].into();
-        (one.of_routes[0].ahead, one.of_routes[1].ahead) = (0, 5);
-        assert_eq!(explain(one.clone()).reasons, [Reason::WaitingTurn { ahead: 5 }]);
+        for ahead in [900, 0] {
+            (one.of_routes[0].ahead, one.of_routes[1].ahead) = (ahead, 5);
+            let expected = Explanation { claimable: true, reasons: vec![Reason::WaitingTurn { ahead: 5 }] };
+            assert_eq!(explain(one.clone()), expected, "{ahead}");
+        }
+        one.of_routes[0].has_worker = true;
         one.settings.route_limits = [(route("cpu"), 0), (route("gpu"), 0)].into();
         (one.of_routes[0].ahead, one.of_routes[1].ahead) = (7, 5);
         assert_eq!(explain(one).reasons[1..], [Reason::WaitingTurn { ahead: 5 }]);

@@ -77,6 +77,25 @@ impl Secured {
         Self { database, files, _cluster: cluster }
     }
 
+    /// With a certificate for localhost.
+    fn by(authority: &Authority) -> Self {
+        let (certificate, key) = authority.certify("localhost");
+        Self::new(&certificate, &key, &authority.pem)
+    }
+
+    /// With a certificate for localhost that is signed by itself and marked as an authority, as PostgreSQL's manual makes one; and its
+    /// file.
+    fn by_itself(change: impl FnOnce(&mut CertificateParams)) -> (Self, String) {
+        let (key, mut params) =
+            (KeyPair::generate().unwrap(), CertificateParams::new(["localhost".to_owned()]).unwrap());
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut params);
+        let own = params.self_signed(&key).unwrap().pem();
+        let server = Self::new(&own, &key.serialize_pem(), &own);
+        let file = server.file("root.pem", &own);
+        (server, file)
+    }
+
     /// Writes a file and gives its path.
     fn file(&self, name: &str, text: &str) -> String {
         let path = self.files.path().join(name);
@@ -107,8 +126,7 @@ fn is_tls(answer: &Result<bool, OpenError>, part: &str) -> bool {
 #[tokio::test]
 async fn each_mode_checks_what_libpq_checks() {
     let (authority, stranger) = (Authority::new(), Authority::new());
-    let (certificate, key) = authority.certify("localhost");
-    let server = Secured::new(&certificate, &key, &authority.pem);
+    let server = Secured::by(&authority);
     let (right, wrong) = (server.file("right.pem", &authority.pem), server.file("wrong.pem", &stranger.pem));
     // The certificate is for localhost, so 127.0.0.1 is the wrong name.
     for (host, query, expected) in [
@@ -145,8 +163,7 @@ async fn each_mode_checks_what_libpq_checks() {
 #[tokio::test]
 async fn a_password_is_bound_to_the_channel() {
     let authority = Authority::new();
-    let (certificate, key) = authority.certify("localhost");
-    let server = Secured::new(&certificate, &key, &authority.pem);
+    let server = Secured::by(&authority);
     let url = server.database.password_url("secret");
     assert!(encrypted(&format!("{url}?channel_binding=require&sslmode=require")).await.unwrap());
     let answer = encrypted(&format!("{url}?channel_binding=require&sslmode=disable")).await;
@@ -156,8 +173,7 @@ async fn a_password_is_bound_to_the_channel() {
 #[tokio::test]
 async fn a_client_shows_its_certificate() {
     let (authority, stranger) = (Authority::new(), Authority::new());
-    let (certificate, key) = authority.certify("localhost");
-    let server = Secured::new(&certificate, &key, &authority.pem);
+    let server = Secured::by(&authority);
     server.database.admin("CREATE ROLE certified LOGIN");
     let identity = |name: &str, (certificate, key): (String, String)| {
         let certificate = server.file(&format!("{name}.crt"), &certificate);
@@ -177,12 +193,7 @@ async fn a_client_shows_its_certificate() {
 
 #[tokio::test]
 async fn a_server_may_show_the_very_certificate_that_is_trusted() {
-    // As PostgreSQL's manual makes one: signed by itself, and marked as an authority.
-    let (key, mut params) = (KeyPair::generate().unwrap(), CertificateParams::new(["localhost".to_owned()]).unwrap());
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let own = params.self_signed(&key).unwrap().pem();
-    let server = Secured::new(&own, &key.serialize_pem(), &own);
-    let file = server.file("root.pem", &own);
+    let (server, file) = Secured::by_itself(|_| {});
     assert!(server.connect("localhost", &format!("sslmode=verify-full&sslrootcert={file}")).await.unwrap());
     let answer = server.connect("127.0.0.1", &format!("sslmode=verify-full&sslrootcert={file}")).await;
     assert!(is_tls(&answer, "not valid for name"), "{answer:?}");
@@ -193,12 +204,7 @@ async fn a_server_may_show_the_very_certificate_that_is_trusted() {
 
 #[tokio::test]
 async fn a_certificate_that_has_expired_is_refused_even_if_it_is_the_trusted_one() {
-    let (key, mut params) = (KeyPair::generate().unwrap(), CertificateParams::new(["localhost".to_owned()]).unwrap());
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.not_after = rcgen::date_time_ymd(2020, 1, 1);
-    let own = params.self_signed(&key).unwrap().pem();
-    let server = Secured::new(&own, &key.serialize_pem(), &own);
-    let file = server.file("root.pem", &own);
+    let (server, file) = Secured::by_itself(|params| params.not_after = rcgen::date_time_ymd(2020, 1, 1));
     let answer = server.connect("localhost", &format!("sslmode=verify-ca&sslrootcert={file}")).await;
     assert!(is_tls(&answer, "expired"), "{answer:?}");
     assert!(server.connect("localhost", "sslmode=require").await.unwrap());

@@ -52,29 +52,21 @@ fn start_child(test: &str) -> (Child, Vec<u32>, String) {
     (child, pids, (*folder).to_owned())
 }
 
-fn assert_gone(pids: &[u32], folder: &str) {
-    eventually("the servers end", || !pids.iter().any(|pid| is_alive(*pid)));
-    eventually("the files go away", || !fs::exists(folder).unwrap());
-}
-
 #[test]
-fn servers_and_files_are_gone_when_the_test_process_is_killed() {
+fn servers_and_files_are_gone_when_the_test_process_ends_or_is_killed() {
     if env::var_os(CHILD).is_some() {
         return be_the_child();
     }
-    let (mut child, pids, folder) = start_child("death::servers_and_files_are_gone_when_the_test_process_is_killed");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert_gone(&pids, &folder);
-}
-
-#[test]
-fn servers_and_files_are_gone_when_the_test_process_ends() {
-    if env::var_os(CHILD).is_some() {
-        return be_the_child();
+    for killed in [false, true] {
+        let test = "death::servers_and_files_are_gone_when_the_test_process_ends_or_is_killed";
+        let (mut child, pids, folder) = start_child(test);
+        if killed {
+            child.kill().unwrap();
+        } else {
+            drop(child.stdin.take());
+        }
+        assert_eq!(child.wait().unwrap().success(), !killed);
+        eventually("the servers end", || !pids.iter().any(|pid| is_alive(*pid)));
+        eventually("the files go away", || !fs::exists(&folder).unwrap());
     }
-    let (mut child, pids, folder) = start_child("death::servers_and_files_are_gone_when_the_test_process_ends");
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
-    assert_gone(&pids, &folder);
 }

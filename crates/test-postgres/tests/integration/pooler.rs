@@ -1,6 +1,6 @@
 //! A pooler in transaction mode, with its treachery: statements prepared in one transaction may be lost in the next.
 
-use taskqueue_test_postgres::{Cluster, PoolMode, Pooler};
+use taskqueue_test_postgres::{Cluster, Database, PoolMode, Pooler};
 use tokio_postgres::{Client, NoTls};
 
 async fn connect(url: &str) -> Client {
@@ -18,12 +18,17 @@ async fn backend(client: &Client) -> String {
     row.unwrap().get(0).unwrap().to_owned()
 }
 
+/// A pooler in front of a database, and two clients of it.
+async fn two_clients(mode: PoolMode) -> (Pooler, Database, Client, Client) {
+    let database = Cluster::shared().database();
+    let pooler = Pooler::start(Cluster::shared(), &database, mode);
+    let (one, other) = (connect(&pooler.url(&database)).await, connect(&pooler.url(&database)).await);
+    (pooler, database, one, other)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_of_a_pooler_share_connections_between_their_transactions() {
-    let cluster = Cluster::shared();
-    let database = cluster.database();
-    let pooler = Pooler::start(cluster, &database, PoolMode::Transaction);
-    let (one, other) = (connect(&pooler.url(&database)).await, connect(&pooler.url(&database)).await);
+    let (_pooler, database, one, other) = two_clients(PoolMode::Transaction).await;
     assert_eq!(backend(&one).await, backend(&other).await);
     one.batch_execute("BEGIN; CREATE TABLE kept (n int)").await.unwrap();
     assert_ne!(backend(&one).await, backend(&other).await, "a transaction has its connection to itself");
@@ -33,10 +38,7 @@ async fn clients_of_a_pooler_share_connections_between_their_transactions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prepared_statement_does_not_follow_its_client() {
-    let cluster = Cluster::shared();
-    let database = cluster.database();
-    let pooler = Pooler::start(cluster, &database, PoolMode::Transaction);
-    let (one, other) = (connect(&pooler.url(&database)).await, connect(&pooler.url(&database)).await);
+    let (_pooler, _database, one, other) = two_clients(PoolMode::Transaction).await;
     let statement = one.prepare("SELECT 1").await.unwrap();
     // The connection on which it was prepared is taken, so the next transaction gets another.
     other.batch_execute("BEGIN").await.unwrap();
@@ -46,9 +48,6 @@ async fn a_prepared_statement_does_not_follow_its_client() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_keeps_its_connection() {
-    let cluster = Cluster::shared();
-    let database = cluster.database();
-    let pooler = Pooler::start(cluster, &database, PoolMode::Session);
-    let (one, other) = (connect(&pooler.url(&database)).await, connect(&pooler.url(&database)).await);
+    let (_pooler, _database, one, other) = two_clients(PoolMode::Session).await;
     assert_ne!(backend(&one).await, backend(&other).await);
 }
