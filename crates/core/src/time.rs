@@ -219,15 +219,6 @@ mod tests {
     }
 
     #[test]
-    fn offsets_and_short_fractions_are_the_same_instant() {
-        let same = Timestamp::parse("2026-01-01T00:00:00Z");
-        assert!(same.is_some());
-        for text in ["2026-01-01T01:30:00+01:30", "2025-12-31T22:00:00.0-02:00", "2026-01-01T00:00:00.000000+00:00"] {
-            assert_eq!(Timestamp::parse(text), same, "{text}");
-        }
-    }
-
-    #[test]
     fn anything_but_the_strict_form_is_refused() {
         let cases = "2026-01-01 2026-01-01t00:00:00Z 2026-01-01T00:00:00z 2026-01-01T00:00:00 2026-01-01T00:00Z \
              2026-01-01T00:00:00.Z 2026-01-01T00:00:00.1234567Z 2026-01-01T24:00:00Z 2026-01-01T00:60:00Z \

@@ -11,8 +11,9 @@ async fn try_check(database: &Database) -> Result<Report, CheckError> {
     check(Address::parse(&database.url()).unwrap(), "taskqueue", &mut watch).await
 }
 
-/// A schema with tasks of every kind, of which 8 is delayed and 9 waits for 1.
-async fn fill(database: &Database) {
+/// A database with tasks of every kind, of which 8 is delayed and 9 waits for 1.
+async fn filled() -> Database {
+    let database = Cluster::shared().database();
     let clock = ManualClock::new(START);
     let options = Options { clock: Some(Arc::new(clock.clone())), ..Options::default() };
     let store = PostgresStore::open(Address::parse(&database.url()).unwrap(), options).await.unwrap();
@@ -26,12 +27,12 @@ async fn fill(database: &Database) {
     fixture.ok(change_settings("q", patch)).await;
     fixture.upkeep().await;
     fixture.close().await;
+    database
 }
 
 #[tokio::test]
 async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
-    let database = Cluster::shared().database();
-    fill(&database).await;
+    let database = filled().await;
     let sound = try_check(&database).await.unwrap();
     assert_eq!(sound.findings, Findings::default());
     assert_eq!((sound.queues, sound.tasks, sound.rules_checked), (1, 8, true));
@@ -118,22 +119,20 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
 #[tokio::test]
 async fn a_schema_that_is_missing_foreign_or_newer_is_refused_and_nothing_is_made() {
     let database = Cluster::shared().database();
-    let refused = async || try_check(&database).await.unwrap_err().to_string();
-    assert!(refused().await.contains("there is no schema"));
+    let refused = async |database: &Database| try_check(database).await.unwrap_err().to_string();
+    assert!(refused(&database).await.contains("there is no schema"));
     assert_eq!(database.rows("SELECT 1 FROM pg_namespace WHERE nspname = 'taskqueue'").len(), 0);
     database.admin("CREATE SCHEMA taskqueue; CREATE TABLE taskqueue.migrations (other int)");
-    assert!(refused().await.contains("another program"));
-    database.admin("DROP SCHEMA taskqueue CASCADE");
-    fill(&database).await;
-    database.admin("INSERT INTO taskqueue.migrations VALUES (99, 'next', 'x')");
-    assert!(refused().await.contains("newer taskqueue"));
+    assert!(refused(&database).await.contains("another program"));
+    let newer = filled().await;
+    newer.admin("INSERT INTO taskqueue.migrations VALUES (99, 'next', 'x')");
+    assert!(refused(&newer).await.contains("newer taskqueue"));
 }
 
 /// Its rules are unknown to this program.
 #[tokio::test]
 async fn of_an_older_schema_the_files_are_checked_and_the_tasks_are_not() {
-    let database = Cluster::shared().database();
-    fill(&database).await;
+    let database = filled().await;
     database.admin("DELETE FROM taskqueue.migrations; DELETE FROM taskqueue.definitions");
     let report = try_check(&database).await.unwrap();
     assert_eq!((report.schema, report.rules_checked, report.findings), (0, false, Findings::default()));
@@ -141,8 +140,7 @@ async fn of_an_older_schema_the_files_are_checked_and_the_tasks_are_not() {
 
 #[tokio::test]
 async fn a_check_that_shall_end_ends() {
-    let database = Cluster::shared().database();
-    fill(&database).await;
+    let database = filled().await;
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let mut watch = Watch { stop, report: &mut |_| {} };
     let checked = check(Address::parse(&database.url()).unwrap(), "taskqueue", &mut watch).await;
@@ -151,8 +149,7 @@ async fn a_check_that_shall_end_ends() {
 
 #[tokio::test]
 async fn indexes_are_checked_where_amcheck_is_installed() {
-    let database = Cluster::shared().database();
-    fill(&database).await;
+    let database = filled().await;
     database.admin("CREATE EXTENSION amcheck");
     assert!(try_check(&database).await.unwrap().findings.is_sound());
 }

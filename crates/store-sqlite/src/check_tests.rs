@@ -25,7 +25,8 @@ fn broken(file: &Path) -> (Vec<Rule>, Vec<String>) {
 }
 
 /// A file with tasks of every kind.
-async fn filled(folder: &TempDir) -> PathBuf {
+async fn filled() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("filled.db");
     let clock = ManualClock::new(START);
     let history = HistoryOptions { flush_after: 1, ..HistoryOptions::default() };
@@ -35,7 +36,7 @@ async fn filled(folder: &TempDir) -> PathBuf {
     fixture.ok(create_queue("q")).await;
     fixture.fill_with_every_kind().await;
     fixture.close().await;
-    file
+    (folder, file)
 }
 
 fn damaged(file: &Path, damage: impl FnOnce(&Connection)) -> PathBuf {
@@ -71,8 +72,7 @@ fn insert_run(connection: &Connection, sql: &str, run: usize) {
 
 #[tokio::test]
 async fn a_sound_file_has_no_problem_and_is_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = filled(&folder).await;
+    let (_folder, file) = filled().await;
     let report = check_file(&file);
     assert_eq!(report.findings, Findings::default());
     assert_eq!((report.queues, report.tasks, report.rules_checked), (1, 6, true));
@@ -81,8 +81,7 @@ async fn a_sound_file_has_no_problem_and_is_counted() {
 /// docs/backup.md says so: there is no checksum of what is stored.
 #[tokio::test]
 async fn a_changed_bit_is_found_in_the_form_of_a_document_and_not_in_its_values() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = filled(&folder).await;
+    let (folder, file) = filled().await;
     let (bytes, args) = (std::fs::read(&file).unwrap(), br#"{"a":1,"b":2}"#);
     // The last one is that of the first task; the first one may be a rest of the deleted task.
     let start = bytes.windows(args.len()).rposition(|part| part == args).unwrap();
@@ -149,8 +148,7 @@ async fn what_is_noted_of_dependencies_is_checked_and_may_be_late_where_that_is_
 
 #[tokio::test]
 async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = filled(&folder).await;
+    let (_folder, file) = filled().await;
     let execute = |sql: &'static str| move |connection: &Connection| connection.execute_batch(sql).unwrap();
     let statements: &[(Rule, &str)] = &[
         (Rule::Schema, "DROP INDEX tasks_by_creation"),
@@ -238,8 +236,7 @@ async fn each_kind_of_damage_is_reported_by_its_rule_and_by_no_other() {
 
 #[tokio::test]
 async fn damaged_pages_are_reported_by_the_engine() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = filled(&folder).await;
+    let (_folder, file) = filled().await;
     let page: i64 = Connection::open(&file)
         .unwrap()
         .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'tasks'", [], |row| row.get(0))
@@ -260,8 +257,7 @@ async fn damaged_pages_are_reported_by_the_engine() {
 
 #[tokio::test]
 async fn many_tasks_are_checked_in_shares() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = filled(&folder).await;
+    let (_folder, file) = filled().await;
     let wrong = damaged(&file, |connection| {
         connection.execute_batch("UPDATE tally SET tasks = 5 WHERE status = 'failed'").unwrap();
         insert_run(connection, "INSERT INTO past_runs (task_key, run_id) VALUES (6, ?1)", 3);
@@ -285,8 +281,7 @@ async fn many_tasks_are_checked_in_shares() {
 
 #[tokio::test]
 async fn a_check_that_shall_end_ends() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = filled(&folder).await;
+    let (_folder, file) = filled().await;
     let mut watch = Watch { stop: Arc::new(AtomicBool::new(true)), report: &mut |_| {} };
     assert_eq!(check(&file, &mut watch), Err(CheckError::Interrupted));
 }
@@ -294,8 +289,7 @@ async fn a_check_that_shall_end_ends() {
 /// Its rules are unknown to this program.
 #[tokio::test]
 async fn of_an_older_schema_the_files_are_checked_and_the_tasks_are_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = filled(&folder).await;
+    let (_folder, file) = filled().await;
     let older = damaged(&file, |file| file.execute_batch("DELETE FROM migrations; DELETE FROM definitions").unwrap());
     let report = check_file(&older);
     assert_eq!((report.schema, report.rules_checked, report.findings), (0, false, Findings::default()));
@@ -303,8 +297,7 @@ async fn of_an_older_schema_the_files_are_checked_and_the_tasks_are_not() {
 
 #[tokio::test]
 async fn a_file_of_another_program_or_of_a_newer_version_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = filled(&folder).await;
+    let (_folder, file) = filled().await;
     let refused = |sql: &str| {
         let file = damaged(&file, |connection| connection.execute_batch(sql).unwrap());
         let mut watch = Watch { stop: Arc::default(), report: &mut |_| {} };

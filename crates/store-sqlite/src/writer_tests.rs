@@ -114,19 +114,23 @@ fn empty_claims_that_reach_the_writer_need_no_transaction() {
 }
 
 #[test]
-fn after_a_panic_in_a_batch_others_see_what_the_file_holds() {
-    let (mut writer, _folder) = writer();
-    writer.with_claim_index(|writer| {
-        let panicked = writer.in_transaction::<()>(|tx| {
-            tx.insert_queue(&queue("r"))?;
-            panic!("a bug in a rule");
+fn after_a_panic_and_after_a_transaction_that_was_given_up_others_see_what_the_file_holds() {
+    for (panics, expected) in [(true, StoreError::Unavailable), (false, StoreError::Busy)] {
+        let (mut writer, _folder) = writer();
+        writer.with_claim_index(|writer| {
+            let undone = writer.in_transaction::<()>(|tx| {
+                tx.insert_queue(&queue("r"))?;
+                assert!(!panics, "a bug in a rule");
+                Err(StoreError::Busy)
+            });
+            assert_eq!(undone, Err(expected));
+            assert!(panics || writer.failed_at.is_none(), "the storage works");
         });
-        assert_eq!(panicked, Err(StoreError::Unavailable));
-    });
-    assert!(shows_nothing(&writer));
-    assert!(!writer.shared.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
-    assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(true)]);
-    assert!(writer.shared.published_index.finds_nothing(&claim("r", "default", 1)));
+        assert!(shows_nothing(&writer));
+        assert!(!writer.shared.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
+        assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(true)]);
+        assert!(writer.shared.published_index.finds_nothing(&claim("r", "default", 1)));
+    }
 }
 
 #[test]
@@ -391,22 +395,6 @@ fn a_command_that_was_withdrawn_is_not_done() {
     drop(answer);
     execute_writes(&mut writer, vec![write]);
     assert_eq!(writer.connection.query_row("SELECT count(*) FROM queues", [], |row| row.get(0)), Ok(1));
-}
-
-#[test]
-fn a_transaction_that_was_given_up_leaves_everything_as_it_was() {
-    let (mut writer, _folder) = writer();
-    writer.with_claim_index(|writer| {
-        let given_up = writer.in_transaction::<()>(|tx| {
-            tx.insert_queue(&queue("r"))?;
-            Err(StoreError::Busy)
-        });
-        assert_eq!(given_up, Err(StoreError::Busy));
-        assert!(writer.failed_at.is_none(), "the storage works");
-    });
-    assert!(shows_nothing(&writer));
-    assert!(!writer.shared.published_index.finds_nothing(&claim("r", "default", 1)), "there is no such queue");
-    assert_eq!(serve(&mut writer, vec![create_queue("r")]), [Ok(true)]);
 }
 
 /// Returns what the connection that writes does at a commit: 2 is FULL, a sync before the answer.

@@ -261,26 +261,6 @@ proptest! {
     }
 
     #[test]
-    fn a_patch_without_nulls_and_objects_inside_is_what_is_there_afterwards(target in object(), patch in object()) {
-        let Value::Object(members) = normal(&patch) else { unreachable!() };
-        let plain = |value: &Value<'_>| !matches!(value, Value::Null | Value::Object(_));
-        let patch = Value::Object(members.into_iter().filter(|(_, value)| plain(value)).collect());
-        let of = |value: &Value<'_>| JsonObject::from_value(value).expect("usable");
-        let (target, patch) = (normal(&target), of(&patch));
-        let merged = merge_patch(&of(&target), &patch);
-        let Value::Object(changed) = parse_owned(patch.as_str()) else { unreachable!() };
-        for (key, value) in &changed {
-            let found = lookup(merged.as_str(), &[key]);
-            prop_assert!(found.is_some_and(|found| same(&found, value)), "{key:?} in {merged:?}");
-        }
-        let Value::Object(members) = &target else { unreachable!() };
-        for (key, value) in members.iter().filter(|(key, _)| changed.iter().all(|(name, _)| name != key)) {
-            let found = lookup(merged.as_str(), &[key]);
-            prop_assert!(found.is_some_and(|found| same(&found, value)), "{key:?} stays in {merged:?}");
-        }
-    }
-
-    #[test]
     fn no_bytes_make_the_module_panic(bytes in vec(any::<u8>(), 0..60), path in path()) {
         let _ = parse(&bytes);
         let text = String::from_utf8_lossy(&bytes);

@@ -148,17 +148,6 @@ async fn a_closed_store_takes_no_write() {
     store.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_store_leaves_no_log() {
-    let folder = fresh();
-    let store = folder.try_open(&clock()).unwrap();
-    store.write(create_queue("q")).await.unwrap();
-    let log = folder.file().with_file_name("tasks.db-wal");
-    assert!(log.exists());
-    store.close().await;
-    assert!(!log.exists());
-}
-
 #[test]
 fn a_foreign_database_is_refused_and_left_alone() {
     let folder = fresh();
