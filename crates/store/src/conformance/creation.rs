@@ -73,14 +73,6 @@ pub async fn the_id_of_a_deleted_task_is_free_again(fixture: Fixture) {
     assert_eq!(fixture.get(1).await, again);
 }
 
-pub async fn stored_data_of_exactly_the_limit_is_accepted_and_one_byte_more_refused(fixture: Fixture) {
-    let sized = |more| Definition { args: args_beyond_the_limit(more), ..Definition::default() };
-    assert_eq!(fixture.refused(create("q", 1, sized(1))).await, Refusal::TaskDataTooLarge);
-    assert_eq!(fixture.count(all()).await, 0);
-    let task = fixture.create(1, sized(0)).await;
-    assert_eq!(fixture.get(1).await, task);
-}
-
 pub async fn an_oversized_creation_of_an_existing_id_is_a_conflict(fixture: Fixture) {
     fixture.create(1, Definition::default()).await;
     let oversized = Definition { args: args_beyond_the_limit(1), ..Definition::default() };

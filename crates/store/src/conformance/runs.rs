@@ -170,17 +170,6 @@ pub async fn stale_run_cannot_touch_a_newer_claim(fixture: Fixture) {
     assert_eq!(fixture.get(1).await, before);
 }
 
-pub async fn an_older_run_is_stale_once_the_newer_one_has_finished(fixture: Fixture) {
-    fixture.create(1, with_budget(9)).await;
-    for run in [1, 2] {
-        fixture.claim(run).await;
-        fixture.ok(fail("q", 1, run)).await;
-    }
-    assert_eq!(fixture.refused(fail("q", 1, 1)).await, stale(1));
-    fixture.ok(fail("q", 1, 2)).await;
-    assert_eq!(fixture.get(1).await.lifecycle.attempt, 2, "charged once per run");
-}
-
 pub async fn the_finished_run_is_known_after_requeue(fixture: Fixture) {
     fixture.create_running(1, with_budget(1)).await;
     fixture.ok(fail("q", 1, 1)).await;
