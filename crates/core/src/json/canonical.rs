@@ -236,7 +236,7 @@ pub fn integer_len(value: i64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::{parse, string_len};
+    use crate::json::parse;
 
     fn read(text: &str) -> Result<JsonObject, ObjectError> {
         JsonObject::from_value(&parse(text.as_bytes()).unwrap())

@@ -221,6 +221,7 @@ pub async fn tasks_that_wait_for_one_or_several_in_random_order_are_requeued_at_
         let portions = requeue_in_random_order(&fixture, |id| (id.saturating_sub(waits_for)..id).collect()).await;
         assert!(portions < LENGTH / 2, "{portions} portions for {LENGTH} tasks");
         fixture.ok(act_on_all("q", Delete, "exists(id)")).await;
+        fixture.upkeep().await;
     }
 }
 
