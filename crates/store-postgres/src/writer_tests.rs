@@ -196,23 +196,6 @@ fn what_is_pushed_out_is_removed_and_what_is_printed_by_the_next_run_takes_its_p
     printing.assert_same(0);
 }
 
-/// Two servers may be started with different limits.
-#[test]
-fn bytes_that_were_pushed_out_can_be_kept_again() {
-    let mut printing = Printing::begin();
-    let text: String = (0..3_000).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
-    printing.both(send(0, 0, &text, ALL));
-    printing.both(send(0, 3_000, "x", 1_000));
-    assert_eq!(printing.read(0).unwrap().start, 2_001);
-    let other = text.to_uppercase();
-    printing.print_together(&[send(0, 0, &other, ALL), send(0, 3_001, "y", ALL)]);
-    let read = printing.read(0).unwrap();
-    assert_eq!(read.text, format!("{}{}xy", &other[..2_001], &text[2_001..]));
-    printing.assert_same(0);
-    let ends: Vec<u64> = printing.pieces().iter().map(|(start, bytes)| start + *bytes as u64).collect();
-    assert!(printing.pieces().iter().skip(1).zip(ends).all(|((start, _), end)| *start == end), "without overlaps");
-}
-
 #[test]
 fn what_is_kept_again_and_pushed_out_again_in_one_batch_leaves_a_piece_that_grows() {
     let mut printing = Printing::begin();

@@ -123,7 +123,7 @@ fn after_a_panic_and_after_a_transaction_that_was_given_up_others_see_what_the_f
                 assert!(!panics, "a bug in a rule");
                 Err(StoreError::Busy)
             });
-            assert_eq!(undone, Err(expected.clone()));
+            assert_eq!(undone, Err(expected));
             assert!(panics || writer.failed_at.is_none(), "the storage works");
         });
         assert!(shows_nothing(&writer));
