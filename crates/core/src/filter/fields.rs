@@ -558,22 +558,6 @@ mod tests {
     }
 
     #[test]
-    fn status_words_are_checked_everywhere() {
-        for operator in ["==", "!=", "<", ">="] {
-            for word in ["pending", "running", "succeeded", "failed", "cancelled"] {
-                assert!(task(&format!("status {operator} '{word}'")));
-            }
-            for word in ["Pending", "idle", "", "failed ", "canceled"] {
-                assert!(!task(&format!("status {operator} '{word}'")), "{word}");
-            }
-        }
-        assert!(!task("status in ['failed', 'busy']"));
-        assert!(!task("status not in ['idle']"));
-        assert!(observation("status in ['idle', 'busy']"));
-        assert!(!observation("status == 'failed'"));
-    }
-
-    #[test]
     fn a_wrong_type_is_reported_where_the_literal_or_the_path_stands() {
         let cases = [
             ("stats == 'x'", 1, "unknown field `stats`, did you mean `status`?"),
