@@ -11,7 +11,6 @@ use taskqueue_test_postgres::{Cluster, Database};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{CancelToken, NoTls};
 
-use crate::changes::archived_shard;
 use crate::failure::failed;
 use crate::readers::ConnectionSource;
 use crate::rows::error_text;
@@ -142,17 +141,10 @@ pub(crate) fn random_task(random: &mut Random, number: usize) -> Task {
     }
 }
 
-/// Puts tasks into the queue `q`, with their tally in two shards, in one of which the count may be below zero.
+/// Puts tasks into the queue `q`, without what is derived of them.
 pub(crate) async fn insert(session: &Session, tasks: &[Task]) {
     for (number, task) in tasks.iter().enumerate() {
         insert_task(session, number as i64, task).await;
-        for (shard, tasks) in [(0_i16, 3_i64), (1, -2)] {
-            let shard = if task.lifecycle.archived { archived_shard(shard) } else { shard };
-            let sql = "INSERT INTO taskqueue.tally AS tally (queue_key, shard, routes, status, tasks) VALUES ($1, $2, $3, $4, $5)
-                ON CONFLICT (queue_key, digest, status, shard) DO UPDATE SET tasks = tally.tasks + excluded.tasks";
-            let (routes, status) = (task.definition.routes.as_json(), task.lifecycle.status.as_str());
-            session.client().execute(sql, &[&QUEUE_KEY, &shard, &routes, &status, &tasks]).await.unwrap();
-        }
     }
 }
 

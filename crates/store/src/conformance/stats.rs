@@ -153,26 +153,6 @@ pub async fn a_queue_may_have_more_routes_than_are_held_at_a_time(fixture: Fixtu
     }
 }
 
-/// The task that comes first in the order is not the one that has waited longest.
-pub async fn the_oldest_pending_task_is_found_behind_higher_priorities(fixture: Fixture) {
-    fixture.create("low", with_priority(-5)).await;
-    for task in 1..=20 {
-        fixture.clock.advance_seconds(1);
-        fixture.create(task, with_priority(task)).await;
-    }
-    assert_eq!(stats(&fixture).await.figures.oldest_pending(), Some(START));
-    fixture.ok(cancel("q", "low")).await;
-    assert_eq!(stats(&fixture).await.figures.oldest_pending(), Some(START.plus_seconds(1)));
-    // A task that was run waits since its run ended.
-    fixture.claim(1).await;
-    fixture.clock.advance_seconds(30);
-    fixture.ok(unclaim("q", 20, 1)).await;
-    for task in 1..20 {
-        fixture.ok(cancel("q", task)).await;
-    }
-    assert_eq!(stats(&fixture).await.figures.oldest_pending(), Some(START.plus_seconds(50)));
-}
-
 pub async fn minutes_are_kept_for_a_day_and_hours_for_a_year(fixture: Fixture) {
     fixture.create(1, with_priority(0)).await;
     save_activity(&*fixture.store).await.unwrap();
