@@ -148,6 +148,12 @@ pub async fn an_update_that_changes_nothing_leaves_updated_at_alone(fixture: Fix
     assert_eq!(fixture.task_of(update("q", 1, other_kind)).await.lifecycle.updated_at, fixture.now());
 }
 
+pub async fn a_running_task_takes_no_update(fixture: Fixture) {
+    let before = bring_to(&fixture, 1, Status::Running).await;
+    assert_eq!(fixture.refused(update("q", 1, everything())).await, Refusal::TaskRunning { task_id: task_id(1) });
+    assert_eq!(fixture.get(1).await, before);
+}
+
 pub async fn a_budget_that_leaves_no_attempt_is_refused_for_pending_tasks_only(fixture: Fixture) {
     let before = bring_to(&fixture, 1, Status::Pending).await;
     assert_eq!(before.lifecycle.attempt, 1);
