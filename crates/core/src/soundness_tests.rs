@@ -19,6 +19,10 @@ fn a_task_in_every_status_is_sound() {
 
 type Damage = fn(&mut Task);
 
+fn finish(task: &mut Task, end: RunEnd) {
+    task.lifecycle.finished_run = Some(FinishedRun { run_id: run("active"), end });
+}
+
 #[test]
 fn each_rule_of_a_task_reports_what_breaks_it_and_nothing_else() {
     use Status::{Failed, Pending, Running, Succeeded};
@@ -29,18 +33,12 @@ fn each_rule_of_a_task_reports_what_breaks_it_and_nothing_else() {
             task.lifecycle.status = Pending;
         }),
         (Running, "is running and has no route of its claim", Rule::Runs, |task| task.lifecycle.last_route = None),
-        (Running, "has the same run as active and as finished", Rule::Runs, |task| {
-            task.lifecycle.finished_run = Some(FinishedRun { run_id: run("active"), end: RunEnd::Fail });
-        }),
-        (Succeeded, "has succeeded, and its run was not completed", Rule::Runs, |task| {
-            task.lifecycle.finished_run = Some(FinishedRun { run_id: run("active"), end: RunEnd::Fail });
-        }),
+        (Running, "has the same run as active and as finished", Rule::Runs, |task| finish(task, RunEnd::Fail)),
+        (Succeeded, "has succeeded, and its run was not completed", Rule::Runs, |task| finish(task, RunEnd::Fail)),
         (Status::Cancelled, "has a completed run and has not succeeded", Rule::Runs, |task| {
-            task.lifecycle.finished_run = Some(FinishedRun { run_id: run("active"), end: RunEnd::Complete });
+            finish(task, RunEnd::Complete)
         }),
-        (Failed, "has failed, and its run did not", Rule::Runs, |task| {
-            task.lifecycle.finished_run = Some(FinishedRun { run_id: run("active"), end: RunEnd::Unclaim });
-        }),
+        (Failed, "has failed, and its run did not", Rule::Runs, |task| finish(task, RunEnd::Unclaim)),
         (Failed, "has failed without an error", Rule::Runs, |task| task.outcome.last_error = None),
         (Status::Cancelled, "has finished and has no finished run", Rule::Runs, |task| {
             task.lifecycle.finished_run = None;

@@ -340,21 +340,6 @@ fn first_come_first_served_and_who_found_nothing_keeps_its_place() {
     assert_eq!(woken(&mut registry, &ids), [0, 1]);
 }
 
-#[test]
-fn who_leaves_without_the_task_passes_the_hint_on() {
-    for took in [vec![], vec![task(9)], vec![task(8), task(9)]] {
-        let (mut registry, ids) = parked(2);
-        registry.hint(hint(1, &["default"]));
-        registry.unregister(ids[0], &took);
-        assert_eq!(registry.len(), 1);
-        assert!(registry.is_woken(ids[1], Waker::noop()), "{took:?}");
-    }
-    let (mut registry, ids) = parked(2);
-    registry.hint(hint(1, &["default"]));
-    registry.unregister(ids[0], &[task(2), task(1)]);
-    assert!(!registry.is_woken(ids[1], Waker::noop()));
-}
-
 /// Whose route has reached its limit cannot take the task, and somebody else may.
 #[test]
 fn who_found_nothing_passes_the_hint_on_to_the_other_routes() {
