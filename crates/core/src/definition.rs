@@ -272,6 +272,13 @@ mod tests {
     }
 
     #[test]
+    fn the_smallest_stored_data_is_the_one_of_the_contract() {
+        let smallest =
+            r#"{"args":{},"max_attempts":3,"metadata":{},"name":null,"priority":0,"result":{},"routes":["default"]}"#;
+        assert_eq!(Definition::default().stored_bytes() + "{}".len(), smallest.len());
+    }
+
+    #[test]
     fn identity_ignores_key_order_and_route_order_but_not_number_kinds() {
         let with_args = |text| Definition { args: object(text), ..Definition::default() }.identity(None);
         assert_eq!(with_args(r#"{"a":1,"b":2}"#), with_args(r#"{"b":2,"a":1}"#));

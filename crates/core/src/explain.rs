@@ -295,15 +295,24 @@ mod tests {
     fn one_open_route_with_a_worker_is_enough_and_a_full_one_is_the_best_only_if_all_are() {
         let mut one = facts();
         one.settings.route_limits = [(route("cpu"), 0)].into();
-        one.of_routes[0].has_worker = false;
-        for ahead in [900, 0] {
+        for (has_worker, ahead) in [(false, 900), (true, 0)] {
+            one.of_routes[0].has_worker = has_worker;
             (one.of_routes[0].ahead, one.of_routes[1].ahead) = (ahead, 5);
             let expected = Explanation { claimable: true, reasons: vec![Reason::WaitingTurn { ahead: 5 }] };
             assert_eq!(explain(one.clone()), expected, "{ahead}");
         }
-        one.of_routes[0].has_worker = true;
         one.settings.route_limits = [(route("cpu"), 0), (route("gpu"), 0)].into();
         (one.of_routes[0].ahead, one.of_routes[1].ahead) = (7, 5);
         assert_eq!(explain(one).reasons[1..], [Reason::WaitingTurn { ahead: 5 }]);
+    }
+
+    #[test]
+    fn what_is_counted_and_shown_is_bounded() {
+        let mut many = facts();
+        many.unmet = (0..1_000).map(|n| (TaskId::parse(&format!("t_{n:0>12}")).unwrap(), None)).collect();
+        many.of_routes.iter_mut().for_each(|facts| facts.ahead = 5_000);
+        let Explanation { reasons, .. } = explain(many);
+        assert!(matches!(&reasons[0], Reason::Dependencies { unmet } if unmet.len() == 100));
+        assert_eq!(reasons[1], Reason::WaitingTurn { ahead: 1_000 });
     }
 }

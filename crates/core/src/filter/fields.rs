@@ -558,6 +558,17 @@ mod tests {
     }
 
     #[test]
+    fn words_that_are_no_status_are_refused_everywhere() {
+        for operator in ["==", "!=", "<", ">="] {
+            for word in ["Pending", "idle", "", "failed ", "canceled"] {
+                assert!(!task(&format!("status {operator} '{word}'")), "{word}");
+            }
+        }
+        assert!(!task("status in ['failed', 'busy']") && !task("status not in ['idle']"));
+        assert!(observation("status in ['idle', 'busy']") && !observation("status == 'failed'"));
+    }
+
+    #[test]
     fn a_wrong_type_is_reported_where_the_literal_or_the_path_stands() {
         let cases = [
             ("stats == 'x'", 1, "unknown field `stats`, did you mean `status`?"),

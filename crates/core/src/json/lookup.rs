@@ -334,8 +334,46 @@ pub(crate) mod scanned {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::{JsonObject, parse};
 
     const NO_STEPS: &[&str] = &[];
+
+    /// Every kind of value, keys that need escapes (which sort by what they stand for), and text in strings that looks
+    /// like structure.
+    const OBJECT: &str = concat!(
+        r#"{"":0,"\u0000":1,"\n":2,"\"":3,"[":"]}\"","\\":4,"a":null,"aa":true,"b":false,"c":-7,"d":1e16,"#,
+        r#""e":["x",[1,{"y":"]"}],{}],"f":{"":"é","\\u":[],"g":{"h":"\u001fi"}},"é":-0.0,"😀":{}}"#,
+    );
+
+    #[test]
+    fn every_member_is_found_by_its_resolved_key() {
+        let canonical = parse(OBJECT.as_bytes()).ok().and_then(|value| JsonObject::from_value(&value).ok());
+        assert_eq!(canonical.as_ref().map(JsonObject::as_str), Some(OBJECT));
+        let cases: [(&[&str], Option<Found<'_>>); 16] = [
+            (NO_STEPS, Some(Found::Object(OBJECT))),
+            (&[""], Some(Found::Int(0))),
+            (&["\0"], Some(Found::Int(1))),
+            (&["["], Some(Found::Str(JsonStr("]}\\\"")))),
+            (&["a"], Some(Found::Null)),
+            (&["d"], Some(Found::Float(1e16))),
+            (&["e"], Some(Found::Array(r#"["x",[1,{"y":"]"}],{}]"#))),
+            (&["f", "g", "h"], Some(Found::Str(JsonStr(r"\u001fi")))),
+            (&["f", "\\u"], Some(Found::Array("[]"))),
+            (&["é"], Some(Found::Float(-0.0))),
+            (&["😀"], Some(Found::Object("{}"))),
+            (&["\\n"], None),
+            (&["ab"], None),
+            (&["zz"], None),
+            (&["e", "0"], None),
+            (&["f", "g", "h", "i"], None),
+        ];
+        for (path, found) in cases {
+            assert_eq!(lookup(OBJECT, path), found, "{path:?}");
+            if let [key] = path {
+                assert_eq!(has_key(OBJECT, key), found.is_some(), "{key:?}");
+            }
+        }
+    }
 
     #[test]
     fn members_are_the_keys_and_values_of_an_object_in_order() {
@@ -392,6 +430,26 @@ mod merge_tests {
         ];
         for (target, patch, result) in cases {
             assert_eq!(merged(target, patch), result, "{target} {patch}");
+        }
+    }
+
+    #[test]
+    fn a_member_is_reached_wherever_it_stands_and_the_others_stay() {
+        let target = r#"{"a":1,"b":{"c":{"d":[1,{"x":null}],"e":"}{\"","f":2}},"g":null,"z":-0.0}"#;
+        // Escaped, the first of them would stand behind all others.
+        let escaped = r#"{"\n":1,"":2,"A":3,"\"":4,"\u0000":5,"é":6}"#;
+        let cases = [
+            (
+                target,
+                r#"{"b":{"c":{"f":3}}}"#,
+                r#"{"a":1,"b":{"c":{"d":[1,{"x":null}],"e":"}{\"","f":3}},"g":null,"z":-0.0}"#,
+            ),
+            (target, r#"{"b":{"c":7},"g":{"h":null}}"#, r#"{"a":1,"b":{"c":7},"g":{},"z":-0.0}"#),
+            (escaped, r#"{"\u000a":null,"\u00e9":{},"!":0}"#, r#"{"":2,"\u0000":5,"!":0,"\"":4,"A":3,"é":{}}"#),
+            (r#"{"A\n":1}"#, r#"{"A":2,"A\nb":3}"#, r#"{"A":2,"A\n":1,"A\nb":3}"#),
+        ];
+        for (target, patch, result) in cases {
+            assert_eq!(merged(target, patch), result, "{patch}");
         }
     }
 
