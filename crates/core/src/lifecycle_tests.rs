@@ -1,4 +1,4 @@
-//! The rule table of the state machine (every status x every action), and what a clock that was wrong does not change. What each
+//! The rule table of the state machine (every status x every action), and what late reports and a wrong clock do not change. What each
 //! action writes is in the conformance suite of the stores; random sequences of actions are in
 //! `tests/integration/lifecycle_properties.rs`.
 
@@ -234,6 +234,56 @@ fn a_clock_that_goes_back_neither_ends_nor_shortens_a_lease() {
     for now in [130 - 15, 50] {
         let renewed = after(&task(Status::Running), &heartbeat("active"), now);
         assert_eq!(renewed.lifecycle.run.unwrap().lease_expires_at, at(430));
+    }
+}
+
+#[test]
+fn progress_is_never_older_than_the_last_change_of_the_task() {
+    for action in [progress("active"), heartbeat_with_progress("active")] {
+        let ProgressChange::Set(progress) = changed_at(&task(Status::Running), &action, 50).progress else {
+            panic!("no progress was recorded")
+        };
+        assert_eq!(progress.updated_at, at(130));
+    }
+}
+
+#[test]
+fn a_lease_is_over_exactly_at_its_end() {
+    let task = task(Status::Running);
+    let just_before = Timestamp::from_micros(at(430).as_micros() - 1);
+    assert_eq!(decide(&task, &Action::Expire, just_before, NEXT), Decision::Unchanged);
+    assert_eq!(words(&decide(&task, &complete("active"), just_before, NEXT)), "succeeded 2, result");
+    assert_eq!(words(&decide(&task, &Action::Expire, at(430), NEXT)), "pending 2, back, error");
+}
+
+#[test]
+fn a_report_of_another_run_does_not_expire_the_active_one() {
+    let task = task(Status::Running);
+    let cases = [
+        (fail("other"), "stale"),
+        (fail("before"), "unchanged"),
+        (heartbeat("before"), "finalized by fail"),
+        (progress("before"), "finalized by fail"),
+        (progress("other"), "stale"),
+    ];
+    for (action, expected) in cases {
+        assert_eq!(words(&decide(&task, &action, at(500), NEXT)), expected);
+    }
+}
+
+#[test]
+fn a_claim_clears_only_what_is_there() {
+    let progress = Some(Progress { value: progress_value(), updated_at: at(120), attempt: 1 });
+    let last_run = Some(LastRun { attempt: 1, worker: progress_value() });
+    let said = Outcome { progress, last_run, ..Outcome::empty() };
+    let cases = [
+        (Outcome::empty(), ProgressChange::Keep, LastRunChange::Keep),
+        (said, ProgressChange::Clear, LastRunChange::Clear),
+    ];
+    for (outcome, progress, last_run) in cases {
+        let decided = any_action::decide(&task(Status::Pending), &outcome, &claim("fresh"), at(NOW), NEXT);
+        let Decision::Change(change) = decided else { panic!("{decided:?}") };
+        assert_eq!((change.progress, change.last_run), (progress, last_run));
     }
 }
 

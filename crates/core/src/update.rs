@@ -268,4 +268,11 @@ mod tests {
         }
         assert_eq!(size_of::<Effect>(), 8);
     }
+
+    #[test]
+    fn updated_at_never_decreases() {
+        let update = Update { priority: Some(1), ..Update::default() };
+        let changed = update.apply(&task(Status::Pending, 0), Timestamp::from_micros(1)).unwrap().unwrap();
+        assert_eq!(changed.lifecycle.updated_at, Timestamp::from_micros(10));
+    }
 }

@@ -1,5 +1,7 @@
-//! What updates and dependencies make of tasks in every status, and who is archived. When a task waits for a time and how long it
-//! may run is in the conformance suite of the stores, and in random histories in `lifecycle_properties.rs`.
+//! What updates and dependencies make of tasks in every status, for which time failed attempts wait, and who is archived. How long a
+//! task may run is in the conformance suite of the stores, and in random histories in `lifecycle_properties.rs`.
+
+use std::time::Duration;
 
 use taskqueue_core::dependency::{DependencyState, FailedDependency};
 use taskqueue_core::lifecycle::settle_dependencies;
@@ -28,6 +30,30 @@ fn changed(task: &Task, action: &Action) -> Change {
         Decision::Change(change) => change,
         other => panic!("{action:?}: {other:?}"),
     }
+}
+
+#[test]
+fn a_task_waits_as_the_worker_says_or_else_as_the_task_says_and_a_cancel_keeps_the_time() {
+    let own = || SchedulingFields { retry_delay: RetryDelay::new(10.0, None, None), ..SchedulingFields::default() };
+    let none = SchedulingFields::default;
+    let seconds = |seconds: Option<u64>| seconds.map(Duration::from_secs);
+    let fail = |retry, after| RunReport::Fail { failure: failure(), retry, retry_after: seconds(after) };
+    let unclaim = |delay| RunReport::Unclaim { delay: seconds(delay) };
+    let cases = [
+        (own(), fail(true, Some(0)), Status::Pending, None),
+        (none(), fail(true, Some(60)), Status::Pending, Some(NOW + 60)),
+        (own(), fail(false, Some(60)), Status::Failed, None),
+        (own(), unclaim(None), Status::Pending, None),
+        (none(), unclaim(Some(0)), Status::Pending, None),
+    ];
+    for (scheduling, report, status, not_before) in cases {
+        let action = Action::Report { run_id: run("active"), report };
+        let after = changed(&task(Status::Running, scheduling), &action).lifecycle;
+        assert_eq!((after.status, after.not_before), (status, not_before.map(at)), "{action:?}");
+    }
+    let mut waiting = task_in(Status::Pending);
+    waiting.lifecycle.not_before = Some(at(500));
+    assert_eq!(changed(&waiting, &Action::Cancel).lifecycle.not_before, Some(at(500)));
 }
 
 #[test]
