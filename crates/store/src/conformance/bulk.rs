@@ -116,6 +116,35 @@ pub async fn what_is_claimed_between_plan_and_write_is_left_out(fixture: Fixture
     assert_eq!(gated.fixture.claim(3).await.task.id, task_id("c"));
 }
 
+pub async fn what_is_changed_created_or_deleted_between_plan_and_write_is_judged_as_it_is_then(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
+    for (id, name) in [("a", "m"), ("b", "m"), ("c", "n"), ("d", "m"), ("e", "m"), ("gone", "m"), ("again", "m")] {
+        gated.fixture.create(id, named(name)).await;
+    }
+    gated.fixture.ok(update("q", "e", to_priority(5))).await;
+    let renamed = |name: &str| Update { name: Some(Some(name.into())), ..Update::default() };
+    let between = commands![
+        update("q", "a", renamed("n")),
+        update("q", "c", renamed("m")),
+        update("q", "d", to_priority(5)),
+        update("q", "e", to_priority(6)),
+        update("q", "b", Update { metadata: Some(object(r#"{"k":"v"}"#)), ..Update::default() }),
+        delete("q", "gone"),
+        delete("q", "again"),
+        create("q", "again", named("m")),
+        create("q", "new", named("m")),
+        create("q", "other", named("n")),
+        create_queue("r"),
+        create("r", "f", named("m"))
+    ];
+    let answer = gated.answer(update_all("q", "name == 'm'", to_priority(5)), between).await;
+    assert_eq!(answer, updated(6, 5), "d has the value already, a matches no more");
+    let expected = [("a", 0), ("b", 5), ("c", 5), ("d", 5), ("e", 5), ("new", 5), ("again", 5), ("other", 0)];
+    assert_eq!(gated.priorities().await, priorities(expected));
+    assert_eq!(gated.fixture.get("b").await.definition.metadata, object(r#"{"k":"v"}"#));
+    assert_eq!(gated.fixture.store.get_task(&queue("r"), task_id("f")).await.unwrap().definition.priority, 0);
+}
+
 pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(fixture: Fixture) {
     let gated = GatedBench::new(fixture);
     let with_args = |args: &str| Definition { args: object(args), ..named("m") };

@@ -180,3 +180,21 @@ pub async fn progress_is_an_item_of_a_report_of_several_runs(fixture: Fixture) {
     assert_eq!(said(fixture.get(2).await), Some(object(r#"{"step":2}"#)));
     assert_eq!(said(fixture.get(3).await), None);
 }
+
+pub async fn filters_find_tasks_by_progress(fixture: Fixture) {
+    fixture.ok(create_all(1..=4)).await;
+    fixture.claim_each(1..=3).await;
+    fixture.ok(progress(1, 1, r#"{"loss":0.5,"step":10}"#)).await;
+    fixture.ok(progress(2, 2, r#"{"step":20,"tag":"é"}"#)).await;
+    let found = [
+        ("progress.step >= 10", 2),
+        ("progress.step > 10 and status == 'running'", 1),
+        ("progress.loss < 0.6", 1),
+        ("progress.tag == 'é'", 1),
+        ("exists(progress.step)", 2),
+        ("missing(progress.step)", 2),
+    ];
+    for (filter, count) in found {
+        assert_eq!(fixture.count(filtered(filter)).await, count, "{filter}");
+    }
+}

@@ -3,6 +3,12 @@
 use super::page_reader;
 use super::prelude::*;
 
+pub async fn a_queue_is_created_once(fixture: Fixture) {
+    assert!(fixture.ok(create_queue("p")).await);
+    assert!(!fixture.ok(create_queue("p")).await);
+    assert!(fixture.ok(create_queue("P")).await);
+}
+
 pub async fn queues_are_listed_by_code_point(fixture: Fixture) {
     let sorted = ["0", "9", "A", "B", "Z", "a", "a-b", "a.b", "a0", "aB", "a_b", "ab", "b", "q", "z"];
     for name in sorted.iter().rev().chain(&["a"]) {

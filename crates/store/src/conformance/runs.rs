@@ -173,11 +173,13 @@ pub async fn stale_run_cannot_touch_a_newer_claim(fixture: Fixture) {
 pub async fn the_finished_run_is_known_after_requeue(fixture: Fixture) {
     fixture.create_running(1, with_budget(1)).await;
     fixture.ok(fail("q", 1, 1)).await;
-    fixture.ok(requeue("q", 1)).await;
-    let before = fixture.get(1).await;
-    fixture.ok(fail("q", 1, 1)).await;
-    assert_eq!(fixture.refused(complete("q", 1, 1, object("{}"))).await, finalized(RunEnd::Fail));
-    assert_eq!(fixture.get(1).await, before);
+    for action in [requeue("q", 1), cancel("q", 1)] {
+        fixture.ok(action).await;
+        let before = fixture.get(1).await;
+        fixture.ok(fail("q", 1, 1)).await;
+        assert_eq!(fixture.refused(complete("q", 1, 1, object("{}"))).await, finalized(RunEnd::Fail));
+        assert_eq!(fixture.get(1).await, before);
+    }
 }
 
 pub async fn an_oversized_completion_is_refused_and_leaves_the_run_active(fixture: Fixture) {

@@ -61,6 +61,31 @@ pub async fn a_report_keeps_telemetry_and_an_expired_observation_has_none_left(f
     assert_eq!(observed(&fixture).await.unwrap().telemetry, None, "after it went away");
 }
 
+pub async fn filters_find_workers_by_what_they_say_and_measure(fixture: Fixture) {
+    for worker in 1..=4 {
+        let metadata = object(&format!(r#"{{"gpus":{}}}"#, worker % 2));
+        let report = Report { metadata, ..worker_report("a", WorkerStatus::Idle) };
+        fixture.ok(ReportWorker { queue: queue("q"), id: worker_id(worker), report }).await;
+    }
+    fixture.ok(measure(1, r#"{"cpu":0.5,"host":"é"}"#)).await;
+    fixture.clock.advance_seconds(60);
+    fixture.ok(measure(2, r#"{"cpu":7}"#)).await;
+    let found = [
+        ("telemetry.cpu > 0.1", 2),
+        ("telemetry.cpu > 0.6", 1),
+        ("telemetry.host == 'é'", 1),
+        ("missing(telemetry.cpu)", 2),
+        ("telemetry_updated_at == None", 2),
+        ("telemetry_updated_at > \"2026-01-01T00:00:30Z\"", 1),
+        ("metadata.gpus == 1", 2),
+        ("metadata.gpus == 1 and exists(telemetry.cpu)", 1),
+    ];
+    for (filter, workers) in found {
+        let counted = fixture.store.count_workers(&queue("q"), Some(observation_filter(filter))).await;
+        assert_eq!(counted, Ok(workers), "{filter}");
+    }
+}
+
 pub async fn a_page_of_observations_ends_before_it_exceeds_its_bytes(fixture: Fixture) {
     const WORKERS: usize = 520;
     let (metadata, telemetry) = (object_of_bytes(REPORT_METADATA_BYTES), object_of_bytes(TELEMETRY_BYTES));

@@ -164,6 +164,7 @@ pub async fn waiters_are_served_in_their_order_and_tasks_in_theirs(fixture: Fixt
     for (run, n) in [(20, 11), (21, 12), (22, 13), (23, 10)] {
         assert_eq!(got(waiter(&fixture, "default", run)).await, task_id(n).to_string());
     }
+    assert!(fixture.store.waiters().is_empty());
 }
 
 pub async fn who_left_takes_nothing_and_the_next_one_is_woken(fixture: Fixture) {
