@@ -87,6 +87,7 @@ pub async fn selections_select_what_they_say(fixture: Fixture) {
         TaskSelection { filter: Some(task_filter("priority != 0")), ..fuzzy("b") },
         TaskSelection { name: Some("B".to_owned()), status: Some(Status::Cancelled), ..fuzzy("b") },
     ]);
+    let general = selections.len();
     let few_states = [
         "status in ['failed', 'cancelled']",
         "status in ['running', 'failed']",
@@ -100,15 +101,17 @@ pub async fn selections_select_what_they_say(fixture: Fixture) {
     }
     let fields =
         [OrderField::CreatedAt, OrderField::Id, OrderField::Priority, OrderField::Name, OrderField::FinishedAt];
-    for selection in selections {
+    for (n, selection) in selections.into_iter().enumerate() {
         let matching = everything.iter().filter(|task| selection.matches(&task.view())).cloned();
         let matching: Vec<Task> = matching.collect();
         assert_eq!(fixture.count(selection.clone()).await, matching.len() as u64, "{selection:?}");
         for (field, descending) in fields.into_iter().flat_map(|field| [(field, false), (field, true)]) {
             let order = TaskOrder { field, descending };
             let expected = sorted(matching.clone(), order);
-            for limit in [1, 3, 1000] {
-                assert_eq!(fixture.walk("q", &selection, order, limit).await, expected, "{selection:?} {order:?}");
+            // A page for each task takes its time, so not in every case.
+            let limits = if n < general && descending { &[1, 3, 1000][..] } else { &[3, 1000] };
+            for limit in limits {
+                assert_eq!(fixture.walk("q", &selection, order, *limit).await, expected, "{selection:?} {order:?}");
             }
         }
     }
