@@ -59,4 +59,5 @@ async fn threads_are_used_again_and_a_panic_costs_only_its_own_read() {
     assert_eq!(reads.run(|_, _| 2).await, Ok(2));
     reads.close();
     assert_eq!(owned.load(Ordering::SeqCst), 0);
+    assert_eq!(reads.run(|_, _| ()).await, Err(StoreError::Unavailable));
 }

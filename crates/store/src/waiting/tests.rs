@@ -44,6 +44,16 @@ async fn a_wait_ends_when_its_time_is_over_and_not_before() {
     assert!(store.waiters().is_empty());
 }
 
+#[tokio::test]
+async fn there_is_room_for_so_many_and_no_more() {
+    let store = store().await;
+    let waiters = [register(&store).unwrap(), register(&store).unwrap()];
+    assert!(register(&store).is_none());
+    assert_eq!(store.waiters().len(), 2);
+    drop(waiters);
+    assert!(store.waiters().is_empty() && register(&store).is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_woken_waiter_outlasts_an_outage_and_keeps_its_hint() {
     let (store, failures) = (store().await, Arc::new(AtomicUsize::new(0)));
