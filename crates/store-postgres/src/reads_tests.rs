@@ -8,6 +8,7 @@ use taskqueue_store::reading::{Answer, TaskRead, WorkerRead};
 use taskqueue_test_postgres::{Cluster, Database};
 
 use crate::Concurrency;
+use crate::changes::archived_shard;
 use crate::database_tests::{Plain, QUEUE_KEY, insert, migrated, random_task, session};
 use crate::long_reader::Snapshot;
 use crate::readers::{Lane, Readers};
@@ -65,6 +66,28 @@ async fn a_page_that_may_walk_over_many_archived_tasks_is_a_long_read() {
     assert!(!bounded(OrderField::Id, false).await);
     assert!(bounded(OrderField::Id, true).await && bounded(OrderField::CreatedAt, false).await);
     assert!(!bounded(OrderField::Priority, true).await, "no index has this order");
+}
+
+/// In one of them a count may be below zero; archived tasks have their own.
+#[tokio::test]
+async fn a_tally_adds_up_over_its_shards() {
+    let (database, readers) = filled(0, 1).await;
+    for (shard, tasks) in [(0, 3), (1, -2), (archived_shard(0), -1), (archived_shard(1), 5)] {
+        database.admin(&format!(
+            "INSERT INTO taskqueue.tally (queue_key, shard, routes, status, tasks)
+                VALUES ({QUEUE_KEY}, {shard}, '[\"a\"]', 'failed', {tasks})"
+        ));
+    }
+    for (include_archived, tasks) in [(false, 1), (true, 5)] {
+        let selection = TaskSelection { include_archived, ..TaskSelection::default() };
+        let query = &TaskGroupQuery { selection, dimensions: vec![TaskDimension::Routes], limit: 9, after: None };
+        let both = |session: Arc<Session>| async move {
+            let page = reads::group_tally(&session, &queue("q"), query).await?;
+            Ok((page, reads::count_tally(&session, &queue("q"), &query.selection).await?))
+        };
+        let (page, count) = readers.read(Lane::Short, "counting", both).await.unwrap();
+        assert_eq!((page.count, page.groups.len(), page.groups[0].count, count), (tasks, 1, tasks, tasks));
+    }
 }
 
 #[tokio::test]

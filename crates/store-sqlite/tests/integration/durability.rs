@@ -138,11 +138,14 @@ async fn while_a_bulk_update_is_written_reads_go_on_and_a_write_that_waits_for_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_store_takes_no_write() {
+async fn a_closed_store_takes_no_write_and_leaves_no_log() {
     let folder = fresh();
     let store = folder.try_open(&clock()).unwrap();
     store.write(create_queue("q")).await.unwrap();
+    let log = folder.file().with_file_name("tasks.db-wal");
+    assert!(log.exists());
     store.close().await;
+    assert!(!log.exists());
     assert_eq!(store.write(create_queue("r")).await, Err(StoreError::Unavailable));
     assert_eq!(store.write(claim("q", "default", 1)).await, Err(StoreError::Unavailable));
     store.close().await;
