@@ -6,20 +6,18 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use taskqueue_core::limits::{OUTPUT_TEXT_BYTES, TASK_OUTPUT_BYTES};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use crate::client::{Client, Endpoint, text_behind};
 use crate::figures::Latencies;
-use crate::request::{self, OTHER, Operation, QUEUE, RUNS, TASKS, tasks};
+use crate::request::{self, OTHER, Operation, QUEUE, RUNS, TASKS, tasks, with_body};
 use crate::server::{Bench, Server};
 use crate::{BESIDE, Result};
 
 /// The bytes that a worker prints in a second.
 pub(crate) const PIECE_BYTES: usize = 1_024;
-/// The most that a request may hold, and that a task keeps.
-const LARGEST_PIECE: usize = 65_536;
-const KEPT_BYTES: usize = 262_144;
 const WORKERS: u64 = 1_000;
 pub(crate) const FOLLOWERS: usize = 16;
 /// Those who have a page of the dashboard open.
@@ -76,7 +74,7 @@ impl Others {
         Ok(Some(match beside {
             Beside::Nobody => return Ok(None),
             Beside::Workers | Beside::IdleWorkers => {
-                let printers = Printer::running(server, bench.scaled(WORKERS), KEPT_BYTES).await?;
+                let printers = Printer::running(server, bench.scaled(WORKERS), TASK_OUTPUT_BYTES).await?;
                 Self { beside, ..Self::printing(printers, &server.endpoint, &server.endpoint) }
             }
             Beside::Viewers => Self::looking(&server.endpoint, pages(server), bench.scaled(VIEWERS)),
@@ -182,7 +180,7 @@ impl Printer {
 
     async fn print(&mut self, client: &mut Client, mut bytes: usize) -> Result<()> {
         while bytes > 0 {
-            let piece = bytes.min(LARGEST_PIECE);
+            let piece = bytes.min(OUTPUT_TEXT_BYTES);
             let (offset, text) = (self.offset, text(piece, self.offset as usize));
             self.say(client, "output", &format!(r#","offset":{offset},"text":"{text}""#)).await?;
             self.offset += piece as u64;
@@ -241,7 +239,7 @@ fn ages(text: &str, now: Instant) -> impl Iterator<Item = Duration> {
 async fn follow(at: Endpoint, path: String, mut offset: u64, shared: Arc<Shared>) -> Result<()> {
     let mut client = Client::connect(&at).await?;
     loop {
-        let request = request::with_wait(&request::get(at.address, &format!("{path}?offset={offset}")));
+        let request = request::with_wait(&with_body("GET", at.address, &format!("{path}?offset={offset}"), ""));
         let answer = client.send(&request).await?;
         let (now, body) = (Instant::now(), answer.json());
         let (Some(text), Some(end), false) = (body["text"].as_str(), body["end"].as_u64(), body["ended"] == true)

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::Result;
-use crate::request::{self, Batch, Operation, TASKS};
+use crate::request::{self, Operation, TASKS};
 
 /// Enough for every answer but pages; the buffer grows for those.
 const BUFFER_BYTES: usize = 4096;
@@ -216,14 +216,15 @@ impl Client {
     }
 
     /// Sends a batch, and says which tasks and runs are done, or were handed out, and how long the answer is. Fails with the code of
-    /// what was refused; claims may find nothing.
+    /// what was refused; claims may find nothing. `more` is what is added to each creation.
     pub(crate) async fn batch(
         &mut self,
-        batch: Batch<'_>,
+        operation: Operation,
         queue: &str,
         items: &[(u64, u64)],
+        more: &dyn Fn(u64) -> String,
     ) -> Result<(Vec<(u64, u64)>, usize)> {
-        let answer = self.send(&batch.request(self.address, queue, items)).await?;
+        let answer = self.send(&operation.batch(self.address, queue, items, more)).await?;
         if answer.status != 200 {
             return Err(answer.code().into());
         }

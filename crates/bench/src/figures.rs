@@ -108,61 +108,46 @@ pub(crate) fn cell(digits: usize, value: f64) -> String {
     if value.is_finite() { format!("{value:.digits$}") } else { "-".to_owned() }
 }
 
-/// Aligned columns of text, of which the first ones stand to the left.
-#[derive(Debug)]
-pub(crate) struct Table {
-    heading: &'static [&'static str],
-    left: usize,
-    pub(crate) rows: Vec<Vec<String>>,
+/// Rows of the same columns, each cell with the name of its column.
+pub(crate) type Table = Vec<Vec<(&'static str, String)>>;
+
+/// Aligned columns below their names: numbers stand to the right, texts to the left.
+fn text(table: &Table) -> String {
+    let names: Vec<&str> = table[0].iter().map(|(name, _)| *name).collect();
+    let rows = table.iter().map(|row| row.iter().map(|(_, text)| text.as_str()).collect());
+    let rows: Vec<Vec<&str>> = std::iter::once(names).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let is_number = |column: usize| rows.iter().any(|row| row[column].parse::<f64>().is_ok());
+    let columns: Vec<(usize, bool)> = (0..rows[0].len()).map(|column| (width(column), is_number(column))).collect();
+    let cell = |(text, (width, is_number)): (&&str, &(usize, bool))| match is_number {
+        true => format!("{text:>width$}"),
+        false => format!("{text:<width$}"),
+    };
+    let cells = |row: &Vec<&str>| row.iter().zip(&columns).map(cell).collect::<Vec<_>>();
+    rows.iter().map(|row| cells(row).join("  ").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-impl Table {
-    fn new(left: usize, heading: &'static [&'static str]) -> Self {
-        Self { heading, left, rows: Vec::new() }
-    }
-
-    fn text(&self) -> String {
-        let heading: Vec<String> = self.heading.iter().map(|text| (*text).to_owned()).collect();
-        let rows: Vec<&Vec<String>> = std::iter::once(&heading).chain(&self.rows).collect();
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..heading.len()).map(width).collect();
-        let cell = |(column, text): (usize, &String)| match column < self.left {
-            true => format!("{text:<width$}", width = widths[column]),
-            false => format!("{text:>width$}", width = widths[column]),
-        };
-        let cells = |row: &Vec<String>| row.iter().enumerate().map(cell).collect::<Vec<_>>();
-        rows.into_iter().map(|row| cells(row).join("  ").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
-    }
-
-    /// An object for each row. What is a number in the table is one here.
-    fn json(&self) -> Value {
-        let value = |text: &String| text.parse::<f64>().map_or_else(|_| text.as_str().into(), Value::from);
-        let member = |(name, text): (&&str, &String)| ((*name).to_owned(), value(text));
-        self.rows.iter().map(|row| self.heading.iter().zip(row).map(member).collect::<Value>()).collect()
-    }
+/// An object for each row. What is a number in the table is one here.
+fn json(table: &Table) -> Value {
+    let value = |text: &String| text.parse::<f64>().map_or_else(|_| text.as_str().into(), Value::from);
+    let object = |row: &Vec<(&str, String)>| row.iter().map(|(name, text)| ((*name).to_owned(), value(text))).collect();
+    table.iter().map(object).collect::<Vec<Value>>().into()
 }
 
-/// Everything that was found: tables of those who took turns and of instructions, and all other figures with their verdicts.
-#[derive(Debug)]
+/// Everything that was found: a table of those who took turns, and all other figures with their verdicts.
+#[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) turns: Table,
-    pub(crate) instructions: Table,
     figures: Table,
     /// Errors, and tasks handed out twice, in all turns.
     pub(crate) faults: [u64; 2],
 }
 
 impl Report {
-    /// Empty tables; the headings of those of turns and instructions.
-    pub(crate) fn new(turns: &'static [&'static str], instructions: &'static [&'static str]) -> Self {
-        let figures = Table::new(3, &["scenario", "figure", "verdict", "measured", "must", "aim", "row"]);
-        Self { turns: Table::new(2, turns), instructions: Table::new(1, instructions), figures, faults: [0; 2] }
-    }
-
     /// The tables in which there is something.
     fn tables(&self) -> Vec<(&str, &Table)> {
-        let tables = [("turns", &self.turns), ("instructions", &self.instructions), ("figures", &self.figures)];
-        tables.into_iter().filter(|(_, table)| !table.rows.is_empty()).collect()
+        let tables = [("turns", &self.turns), ("figures", &self.figures)];
+        tables.into_iter().filter(|(_, table)| !table.is_empty()).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -172,8 +157,11 @@ impl Report {
     /// Adds a figure with its goals, if it has any and is to be judged.
     pub(crate) fn add(&mut self, scenario: &str, name: &str, measured: f64, goals: &[Goal]) {
         let mut add = |verdict: &str, bounds: [String; 3]| {
-            let cells = [scenario.to_owned(), name.to_owned(), verdict.to_owned(), format!("{measured:.3}")];
-            self.figures.rows.push(cells.into_iter().chain(bounds).collect());
+            let cells = [("scenario", scenario), ("figure", name), ("verdict", verdict)];
+            let mut row: Vec<_> = cells.map(|(column, text)| (column, text.to_owned())).into();
+            row.push(("measured", cell(3, measured)));
+            row.extend(["must", "aim", "row"].into_iter().zip(bounds));
+            self.figures.push(row);
         };
         let of_figure: Vec<&Goal> = goals.iter().filter(|goal| goal.figure == name).collect();
         if of_figure.is_empty() {
@@ -188,10 +176,11 @@ impl Report {
     pub(crate) fn show(&self, as_json: bool) -> bool {
         let tables = self.tables().into_iter();
         line(&match as_json {
-            true => format!("{:#}", tables.map(|(name, table)| (name.to_owned(), table.json())).collect::<Value>()),
-            false => tables.map(|(_, table)| table.text()).collect::<Vec<_>>().join("\n\n"),
+            true => format!("{:#}", tables.map(|(name, table)| (name.to_owned(), json(table))).collect::<Value>()),
+            false => tables.map(|(_, table)| text(table)).collect::<Vec<_>>().join("\n\n"),
         });
-        let missed: Vec<&Vec<String>> = self.figures.rows.iter().filter(|row| row[2] == MISSED).collect();
+        let rows = self.figures.iter().map(|row| row.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>());
+        let missed: Vec<Vec<&str>> = rows.filter(|row| row[2] == MISSED).collect();
         for row in &missed {
             progress(&format!("missed: {}, {}: must {}, is {} (row {})", row[0], row[1], row[4], row[3], row[6]));
         }
@@ -250,15 +239,14 @@ mod tests {
     #[test]
     fn a_figure_stands_beside_each_of_its_goals() {
         let goal = |row, must| Goal { row, figure: "ratio", bound: Bound::AtLeast, must, aim: 1.0 };
-        let mut report = Report::new(&["scenario"], &[]);
+        let mut report = Report::default();
         report.add("list", "ratio", 0.3, &[goal(4, 0.38), goal(28, 0.25)]);
         report.add("list", "other", 2.0, &[goal(4, 0.38)]);
-        let verdicts: Vec<&str> = report.figures.rows.iter().map(|row| row[2].as_str()).collect();
+        let verdicts: Vec<&str> = report.figures.iter().map(|row| row[2].1.as_str()).collect();
         assert_eq!(verdicts, [MISSED, "ok", ""]);
         assert!(!report.show(true));
-        assert_eq!(report.figures.json()[1]["must"], 0.25);
-        let rows = vec![vec!["create".to_owned(), cell(0, 7.0)]];
-        let table = Table { rows, ..Table::new(1, &["phase", "n"]) };
-        assert_eq!(table.text(), "phase   n\ncreate  7");
+        assert_eq!(json(&report.figures)[1]["must"], 0.25);
+        let table = vec![vec![("phase", "create".to_owned()), ("n", cell(0, 7.0))]];
+        assert_eq!(text(&table), "phase   n\ncreate  7");
     }
 }

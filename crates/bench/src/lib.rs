@@ -5,11 +5,9 @@
 //! list` prints it. The commands run parts of it: `run` (against bare HTTP), `compare --baseline PATH` (the same rows against another
 //! build), `postgres`, `peers`, `shapes`, and `scenarios` (everything else); `--only TEXT` picks rows by their names.
 
-mod args;
 mod beside;
 mod client;
 mod figures;
-mod instructions;
 mod load;
 mod measures;
 mod peers;
@@ -22,14 +20,13 @@ mod turns;
 mod usage;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-use clap::Parser;
+use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
-
-use self::args::{Command, CommandLine};
 
 /// Runs those who are beside the load. Never dropped, which async code may not do.
 static BESIDE: LazyLock<Runtime> =
@@ -37,6 +34,92 @@ static BESIDE: LazyLock<Runtime> =
 
 /// A measurement that could not be taken says why. A figure that misses its goal is no failure.
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+/// Measures the taskqueue server. Every command runs rows of one table of scenarios; exit code 1 when a must is missed.
+#[derive(Debug, Parser)]
+#[command(name = "taskqueue-bench", version)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) args: Args,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum Command {
+    /// Compare the server with the bare-HTTP limit of this machine
+    Run,
+    /// Do what `run` does with another build of the server (--baseline) instead of the reference
+    Compare,
+    /// Do the same work on what users would pick instead, as far as scripts/install-bench-peers has installed it
+    Peers,
+    /// Take figures on PostgreSQL, on a cluster of its own, and compare them with pgbench
+    Postgres,
+    /// Send the largest request of every kind, alone and by 32 clients, to servers that may use 256 MiB, on SQLite and on PostgreSQL
+    Shapes,
+    /// Take all other figures: backlogs, history, waiting, output, the worker, bulk actions, TLS, metrics, the dashboard
+    Scenarios,
+    /// Print the table of scenarios
+    List,
+    /// Be the reference: print a base URL and answer until standard input ends
+    Reference,
+}
+
+#[derive(Clone, Debug, Flags)]
+pub(crate) struct Args {
+    /// The server's binary, built for release
+    #[arg(long = "server", global = true, value_name = "PATH", default_value = "target/release/taskqueue")]
+    pub(crate) binary: PathBuf,
+
+    /// The binary of another build, for `compare`
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) baseline: Option<PathBuf>,
+
+    /// Where databases and other files are put
+    #[arg(long, global = true, value_name = "DIR", default_value = ".")]
+    pub(crate) database_dir: PathBuf,
+
+    /// A folder in memory, for figures without the disk
+    #[arg(long, global = true, value_name = "DIR", default_value = "/dev/shm")]
+    pub(crate) tmpfs_dir: PathBuf,
+
+    /// Where scripts/install-bench-peers has put what it installed
+    #[arg(long, global = true, value_name = "DIR", default_value = "target/bench-peers")]
+    pub(crate) peers_dir: PathBuf,
+
+    /// Only the scenarios whose name contains this; of shapes, those whose method and path do
+    #[arg(long, global = true, value_name = "TEXT", default_value = "")]
+    pub(crate) only: String,
+
+    /// These numbers of connections for every scenario that takes turns, instead of its own
+    #[arg(long, global = true, value_name = "NUMBERS", value_delimiter = ',')]
+    pub(crate) connections: Vec<u16>,
+
+    /// How many times those who are compared take turns; figures are medians
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: Option<u32>,
+
+    /// How long each turn is measured
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = positive)]
+    pub(crate) seconds: Option<f64>,
+
+    /// Prepare so much of every number of tasks, to try a scenario; below 1 nothing but errors is judged
+    #[arg(long, global = true, value_name = "SHARE", default_value_t = 1.0, value_parser = positive)]
+    pub(crate) scale: f64,
+
+    /// How the figures are printed
+    #[arg(long, global = true, value_enum, value_name = "FORM", default_value_t = Output::Text)]
+    pub(crate) output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// Tables for people
+    Text,
+    /// One object for machines
+    Json,
+}
 
 /// Does what the command line asks for.
 pub fn run() -> ExitCode {
@@ -63,4 +146,9 @@ pub fn run() -> ExitCode {
 /// Waits for something on this thread.
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     LocalSet::new().block_on(&Builder::new_current_thread().enable_all().build()?, work)
+}
+
+/// A value of a flag.
+fn positive(text: &str) -> Result<f64, &'static str> {
+    text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0).ok_or("must be a number above 0")
 }

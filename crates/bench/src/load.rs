@@ -14,7 +14,7 @@ use tokio::time::{sleep_until, timeout};
 use crate::Result;
 use crate::client::{Answer, Client, Endpoint};
 use crate::figures::Latencies;
-use crate::request::{Batch, Numbers, Operation, PAIRS, QUEUE, Template};
+use crate::request::{Numbers, Operation, PAIRS, QUEUE, Template};
 use crate::server::Server;
 use crate::usage::Usage;
 
@@ -117,11 +117,7 @@ impl Load {
         for (index, client) in clients.into_iter().enumerate() {
             let load = load.clone();
             connections.spawn_local(async move {
-                let ended = match load.batch {
-                    1 => load.drive(client, index).await,
-                    _ => load.drive_batches(client).await,
-                };
-                ended.unwrap_or_else(|failure| load.error(&failure.to_string()));
+                load.drive(client, index).await.unwrap_or_else(|failure| load.error(&failure.to_string()));
             });
         }
         load.measure().await?;
@@ -147,10 +143,11 @@ impl Load {
         Ok(())
     }
 
+    /// Sends the requests of the cycle, over and over.
     async fn drive(&self, mut client: Client, index: usize) -> Result<()> {
-        let Load { endpoint, queue, cycle, numbers, .. } = self;
+        let Load { endpoint, queue, cycle, batch, numbers, .. } = self;
         let mut requests: Vec<Template> = cycle.iter().map(|each| each.template(endpoint.address, queue)).collect();
-        let mut held = None;
+        let mut held = Vec::new();
         // Each connection begins elsewhere, so that they do not all list at the same time.
         let mut place = index * 7 % cycle.len();
         for turn in 0_u32.. {
@@ -160,21 +157,40 @@ impl Load {
             }
             let (operation, request) = (cycle[place], &mut requests[place]);
             place = (place + 1) % cycle.len();
-            if operation.needs_run() && held.is_none() {
+            if operation.needs_run() && held.is_empty() {
                 continue;
             }
-            let (task, run) = self.choose(operation, held);
+            let items = if operation.needs_run() { held.clone() } else { self.choose(operation) };
             if operation.ends_run() {
-                numbers.ends(task, operation == Operation::Complete);
-                held = None;
+                held.clear();
+                if operation != Operation::Complete {
+                    items.iter().for_each(|(task, _)| numbers.gives_back(*task));
+                }
             }
-            let answer = client.send(request.fill((task, run))).await?;
-            held = self.take_answer(operation, begin, &answer).map(|task| (task, run)).or(held);
+            let done = if *batch == 1 {
+                let answer = client.send(request.fill(items[0])).await?;
+                self.take_answer(operation, begin, items[0], &answer)
+            } else {
+                let (done, bytes) = client.batch(operation, queue, &items, &|_| String::new()).await?;
+                // Neither claims nor completions alone are pairs: the items are counted when they are complete.
+                let claims = operation == Operation::Claim;
+                self.record(claims, begin, if claims { 0 } else { done.len() }, bytes);
+                if done.len() < items.len() {
+                    self.run_dry();
+                }
+                done
+            };
+            if operation == Operation::Claim {
+                done.iter().for_each(|(task, _)| numbers.handed_out(*task));
+                held = done;
+            }
         }
-        if let Some(ids) = held {
-            numbers.ends(ids.0, true);
-            // Only so that no task stays behind; whether it works does not matter any more.
-            drop(client.operate(Operation::Complete, queue, ids).await);
+        // What was claimed is ended even when the time is over, so that no task stays behind.
+        match cycle.iter().find(|operation| operation.ends_run() && !held.is_empty()) {
+            None => {}
+            // Whether it works does not matter any more.
+            Some(end) if *batch == 1 => drop(client.operate(*end, queue, held[0]).await),
+            Some(end) => drop(client.batch(*end, queue, &held, &|_| String::new()).await?),
         }
         Ok(())
     }
@@ -192,71 +208,41 @@ impl Load {
         Instant::now()
     }
 
-    /// The numbers of the task and the run in a request.
-    fn choose(&self, operation: Operation, held: Option<(u64, u64)>) -> (u64, u64) {
-        let run = self.numbers.next_run();
-        match operation {
-            Operation::Create => (self.numbers.next_task(), run),
-            Operation::Get => {
-                let Range { start, end } = self.known;
-                // A large odd step, so that neighbours in time are not neighbours on disk.
-                (start + run.wrapping_mul(7919) % (end - start).max(1), run)
-            }
-            _ if operation.needs_run() => held.unwrap_or_default(),
-            _ => (run, run),
-        }
+    /// The numbers of the tasks and the runs in a request that is about no run that is held.
+    fn choose(&self, operation: Operation) -> Vec<(u64, u64)> {
+        let one = |_| {
+            let run = self.numbers.next_run();
+            let task = match operation {
+                Operation::Create => self.numbers.next_task(),
+                Operation::Get => {
+                    let Range { start, end } = self.known;
+                    // A large odd step, so that neighbours in time are not neighbours on disk.
+                    start + run.wrapping_mul(7919) % (end - start).max(1)
+                }
+                _ => run,
+            };
+            (task, run)
+        };
+        (0..self.batch).map(one).collect()
     }
 
-    /// Records an answer; the task, if it hands one out.
-    fn take_answer(&self, operation: Operation, begin: Instant, answer: &Answer) -> Option<u64> {
+    /// Records the answer to a single request; the task and the run, if it hands one out.
+    fn take_answer(&self, operation: Operation, begin: Instant, ids: (u64, u64), answer: &Answer) -> Vec<(u64, u64)> {
+        let claims = operation == Operation::Claim;
         if !operation.expects(answer.status) {
             self.error(&answer.code());
-            return None;
-        }
-        let claims = operation == Operation::Claim;
-        if claims && answer.status == 204 {
-            if self.cycle == PAIRS {
-                self.run_dry();
+        } else if !claims {
+            self.record(false, begin, 1, answer.body().len());
+        } else if answer.status != 204 {
+            self.record(true, begin, 1, answer.body().len());
+            match answer.claimed_task() {
+                Some(task) => return vec![(task, ids.1)],
+                None => self.error("claim_without_task"),
             }
-            return None;
+        } else if self.cycle == PAIRS {
+            self.run_dry();
         }
-        self.record(claims, begin, 1, answer.body().len());
-        let task = claims.then(|| answer.claimed_task())?;
-        match task {
-            Some(task) => self.numbers.handed_out(task),
-            None => self.error("claim_without_task"),
-        }
-        task
-    }
-
-    /// Sends batches: creations, or claims and then the reports of what was claimed.
-    async fn drive_batches(&self, mut client: Client) -> Result<()> {
-        let Load { queue, cycle, batch, numbers, .. } = self;
-        while !self.stopped.get() {
-            let begin = Instant::now();
-            if *cycle == [Operation::Create] {
-                let tasks: Vec<(u64, u64)> = (0..*batch).map(|_| (numbers.next_task(), 0)).collect();
-                let (created, bytes) = client.batch(Batch::Create(&|_| String::new()), queue, &tasks).await?;
-                self.record(false, begin, created.len(), bytes);
-                continue;
-            }
-            let runs: Vec<(u64, u64)> = (0..*batch).map(|_| (0, numbers.next_run())).collect();
-            let (held, bytes) = client.batch(Batch::Claim, queue, &runs).await?;
-            held.iter().for_each(|(task, _)| numbers.handed_out(*task));
-            // Neither claims nor completions alone are pairs: the items are counted when they are complete.
-            self.record(true, begin, 0, bytes);
-            if held.len() < *batch {
-                self.run_dry();
-            }
-            // What was claimed is reported even when the time is over: no task stays behind.
-            if !held.is_empty() {
-                held.iter().for_each(|(task, _)| numbers.ends(*task, true));
-                let begin = Instant::now();
-                let (done, bytes) = client.batch(Batch::Complete, queue, &held).await?;
-                self.record(false, begin, done.len(), bytes);
-            }
-        }
-        Ok(())
+        Vec::new()
     }
 
     /// Counts an answer. What came while the window is not open is only known to have been answered.

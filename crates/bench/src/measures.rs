@@ -54,7 +54,7 @@ pub(crate) enum Ask {
 pub(crate) async fn piles(bench: &mut Bench, on: On, piles: &[(&str, &[Pile])], samples: &[Sample]) -> Result<()> {
     let mut servers = Vec::new();
     for (name, prepared) in piles {
-        let mut server = bench.start(on).await?;
+        let server = bench.start(on).await?;
         bench.add(&format!("{name}: RSS MiB before"), server.usage()?.rss_mebibytes());
         server.prepare(bench, prepared).await?;
         bench.add(&format!("{name}: RSS MiB filled"), server.usage()?.rss_mebibytes());
@@ -169,7 +169,8 @@ pub(crate) async fn connections(bench: &mut Bench, count: u64) -> Result<()> {
     // On a server of its own: memory that others gave back would hide what this takes.
     let server = bench.start(On::Disk).await?;
     let read = |printer: &Printer| {
-        request::get(server.endpoint.address, &format!("{}?offset={}", printer.path("output"), printer.offset))
+        let path = format!("{}?offset={}", printer.path("output"), printer.offset);
+        request::with_body("GET", server.endpoint.address, &path, "")
     };
     let reads: Vec<Vec<u8>> = Printer::running(&server, count, PIECE_BYTES).await?.iter().map(read).collect();
     let names = ["idle connections beside tasks that have printed", "followers"];

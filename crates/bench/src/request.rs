@@ -58,21 +58,16 @@ impl Identifiers {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Claimed {
-    Free,
-    Held,
-    Completed,
-}
-
 /// The next numbers of tasks and runs of one server. They rise over the whole measurement, so that nothing is ever named twice. Also
-/// which tasks are held, by the answers of the server: finds every task that is handed out twice.
+/// which tasks are held or complete, by the answers of the server: finds every task that is handed out twice.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     tasks: Cell<u64>,
     runs: Cell<u64>,
-    claimed: RefCell<Vec<Claimed>>,
+    taken: RefCell<Vec<bool>>,
     double_claims: Cell<u64>,
+    /// Pending tasks that cannot be claimed.
+    pub(crate) waiting: Cell<u64>,
 }
 
 impl Numbers {
@@ -91,13 +86,13 @@ impl Numbers {
 
     /// Notes that a claim was answered with this task.
     pub(crate) fn handed_out(&self, task: u64) {
-        let is_double = self.set(task, Claimed::Held) != Claimed::Free;
+        let is_double = self.set_taken(task, true);
         self.double_claims.set(self.double_claims.get() + u64::from(is_double));
     }
 
-    /// Notes that the end of a run is about to be sent. From then on the server may hand the task out again, unless it is complete.
-    pub(crate) fn ends(&self, task: u64, completes: bool) {
-        self.set(task, if completes { Claimed::Completed } else { Claimed::Free });
+    /// Notes that a task is about to be given back, or its failure told: from then on the server may hand it out again.
+    pub(crate) fn gives_back(&self, task: u64) {
+        self.set_taken(task, false);
     }
 
     /// Counts the tasks that were handed out while they were held or after they were complete.
@@ -105,12 +100,13 @@ impl Numbers {
         self.double_claims.get()
     }
 
-    fn set(&self, task: u64, state: Claimed) -> Claimed {
-        let (mut claimed, at) = (self.claimed.borrow_mut(), task as usize);
-        if claimed.len() <= at {
-            claimed.resize(at + 1, Claimed::Free);
+    /// Returns what it was before.
+    fn set_taken(&self, task: u64, is_taken: bool) -> bool {
+        let (mut taken, at) = (self.taken.borrow_mut(), task as usize);
+        if taken.len() <= at {
+            taken.resize(at + 1, false);
         }
-        std::mem::replace(&mut claimed[at], state)
+        std::mem::replace(&mut taken[at], is_taken)
     }
 }
 
@@ -171,14 +167,13 @@ impl Operation {
     pub(crate) fn template(self, address: SocketAddr, queue: &str) -> Template {
         let get = |path: String| ("GET", path, String::new());
         let post = |path: &str, more: &str| ("POST", path.to_owned(), format!(r#"{{"run_id":"{RUN}"{more}}}"#));
-        let of_run = |verb: &str, more: &str| post(&format!("/{TASK}/{verb}"), more);
         let (method, path, body) = match self {
             Create => ("PUT", format!("/{TASK}"), format!(r#"{{"name":"bench","args":{}}}"#, args_of(GROUP))),
             Claim | Poll => post("/claim", r#","route":"default""#),
-            Heartbeat => of_run("heartbeat", ""),
-            Complete => of_run("complete", &format!(r#","result":{RESULT}"#)),
-            Fail => of_run("fail", &format!(r#","error":{ERROR}"#)),
-            Unclaim => of_run("unclaim", ""),
+            Heartbeat | Complete | Fail | Unclaim => {
+                let (verb, more) = self.report();
+                post(&format!("/{TASK}/{verb}"), &more)
+            }
             Get => get(format!("/{TASK}")),
             List => get("?limit=100".to_owned()),
             Count => get("/count".to_owned()),
@@ -193,6 +188,45 @@ impl Operation {
         // The places of identifiers are behind their letter.
         let (task_at, run_at, group_at) = (place(TASK).map(|at| at + 2), place(RUN).map(|at| at + 2), place(GROUP));
         Template { bytes, task_at, run_at, group_at }
+    }
+
+    /// What it reports about a run: the verb and the members beside the identifiers.
+    fn report(self) -> (&'static str, String) {
+        match self {
+            Complete => ("complete", format!(r#","result":{RESULT}"#)),
+            Fail => ("fail", format!(r#","error":{ERROR}"#)),
+            Unclaim => ("unclaim", String::new()),
+            _ => ("heartbeat", String::new()),
+        }
+    }
+
+    /// One request for many tasks and runs. What is created has 200 bytes of args, and what is added for each.
+    pub(crate) fn batch(
+        self,
+        address: SocketAddr,
+        queue: &str,
+        items: &[(u64, u64)],
+        more: &dyn Fn(u64) -> String,
+    ) -> Vec<u8> {
+        let args = args_of(GROUP);
+        let item = |(task, run): (u64, u64)| match self {
+            Create => {
+                let (id, args) = (TASKS.id(task), args.replacen(GROUP, &(task % 10).to_string(), 1));
+                format!(r#"{{"id":"{id}","name":"bench","args":{args}{}}}"#, more(task))
+            }
+            Claim => format!(r#""{}""#, RUNS.id(run)),
+            _ => {
+                let (action, said) = self.report();
+                format!(r#"{{"task_id":"{}","run_id":"{}","action":"{action}"{said}}}"#, TASKS.id(task), RUNS.id(run))
+            }
+        };
+        let items = items.iter().map(|each| item(*each)).collect::<Vec<_>>().join(",");
+        let (verb, body) = match self {
+            Create => ("create", format!(r#"{{"tasks":[{items}]}}"#)),
+            Claim => ("claim", format!(r#"{{"route":"default","run_ids":[{items}]}}"#)),
+            _ => ("report", format!(r#"{{"reports":[{items}]}}"#)),
+        };
+        with_body("POST", address, &tasks(queue, &format!("/batch/{verb}")), &body)
     }
 
     /// Returns true if it names the run that the connection holds.
@@ -245,10 +279,6 @@ pub(crate) fn with_body(method: &str, address: SocketAddr, path: &str, body: &st
     format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n{content}\r\n{body}").into_bytes()
 }
 
-pub(crate) fn get(address: SocketAddr, path: &str) -> Vec<u8> {
-    with_body("GET", address, path, "")
-}
-
 /// How long the server may hold a request back.
 pub(crate) const WAIT_SECONDS: u64 = 30;
 
@@ -266,42 +296,6 @@ pub(crate) fn args() -> String {
 fn args_of(group: &str) -> String {
     let head = format!(r#"{{"group":{group},"text":""#);
     format!(r#"{head}{}"}}"#, "x".repeat(ARGS_BYTES - head.len() - 2))
-}
-
-/// The items of a batch.
-#[derive(Clone, Copy)]
-pub(crate) enum Batch<'a> {
-    /// Makes tasks with 200 bytes of args, and with what is added for each.
-    Create(&'a dyn Fn(u64) -> String),
-    Claim,
-    Complete,
-    Fail,
-}
-
-impl Batch<'_> {
-    /// A request for these tasks and runs.
-    pub(crate) fn request(self, address: SocketAddr, queue: &str, items: &[(u64, u64)]) -> Vec<u8> {
-        let report = |(task, run): (u64, u64), end: &str| {
-            format!(r#"{{"task_id":"{}","run_id":"{}",{end}}}"#, TASKS.id(task), RUNS.id(run))
-        };
-        let args = args_of(GROUP);
-        let item = |(task, run): (u64, u64)| match self {
-            Self::Create(more) => {
-                let (id, args) = (TASKS.id(task), args.replacen(GROUP, &(task % 10).to_string(), 1));
-                format!(r#"{{"id":"{id}","name":"bench","args":{args}{}}}"#, more(task))
-            }
-            Self::Claim => format!(r#""{}""#, RUNS.id(run)),
-            Self::Complete => report((task, run), &format!(r#""action":"complete","result":{RESULT}"#)),
-            Self::Fail => report((task, run), &format!(r#""action":"fail","error":{ERROR}"#)),
-        };
-        let items = items.iter().map(|each| item(*each)).collect::<Vec<_>>().join(",");
-        let (verb, body) = match self {
-            Self::Create(_) => ("create", format!(r#"{{"tasks":[{items}]}}"#)),
-            Self::Claim => ("claim", format!(r#"{{"route":"default","run_ids":[{items}]}}"#)),
-            Self::Complete | Self::Fail => ("report", format!(r#"{{"reports":[{items}]}}"#)),
-        };
-        with_body("POST", address, &tasks(queue, &format!("/batch/{verb}")), &body)
-    }
 }
 
 #[cfg(test)]
@@ -333,10 +327,11 @@ mod tests {
     #[test]
     fn a_held_or_complete_task_must_not_be_handed_out() {
         let numbers = Numbers::default();
-        for (completes, double_claims) in [(false, 0), (true, 0), (true, 1)] {
+        numbers.handed_out(100);
+        numbers.gives_back(100);
+        for double_claims in [0, 1] {
             numbers.handed_out(100);
             assert_eq!(numbers.double_claims(), double_claims);
-            numbers.ends(100, completes);
         }
         numbers.handed_out(7);
         numbers.handed_out(7);
@@ -402,16 +397,18 @@ mod tests {
 
     #[test]
     fn each_item_of_a_batch_has_its_own_identifiers() {
-        let body = |batch: Batch<'_>| -> Value {
-            serde_json::from_str(&parts(&batch.request(address(), "q", &[(10, 20), (11, 21), (12, 22)])).1).unwrap()
+        let body = |operation: Operation| -> Value {
+            let (items, more) = ([(10, 20), (11, 21), (12, 22)], r#","max_attempts":1"#);
+            let request = operation.batch(address(), "q", &items, &|_| more.to_owned());
+            serde_json::from_str(&parts(&request).1).unwrap()
         };
-        let created = &body(Batch::Create(&|_| r#","max_attempts":1"#.to_owned()))["tasks"];
+        let created = &body(Create)["tasks"];
         assert_eq!((created.as_array().unwrap().len(), &created[2]["id"]), (3, &TASKS.id(12).into()));
         assert_eq!((&created[2]["args"]["group"], &created[0]["max_attempts"]), (&2.into(), &1.into()));
-        assert_eq!(body(Batch::Claim)["run_ids"][1], RUNS.id(21));
-        let report = &body(Batch::Complete)["reports"][1];
+        assert_eq!(body(Claim)["run_ids"][1], RUNS.id(21));
+        let report = &body(Complete)["reports"][1];
         let expected = (&TASKS.id(11).into(), &RUNS.id(21).into(), &"complete".into());
         assert_eq!((&report["task_id"], &report["run_id"], &report["action"]), expected);
-        assert_eq!(body(Batch::Fail)["reports"][0]["error"]["type"], "ValueError");
+        assert_eq!(body(Fail)["reports"][0]["error"]["type"], "ValueError");
     }
 }

@@ -1,10 +1,9 @@
 //! The one table of scenarios: what is prepared, what is sent, what is measured, must and aim; and the engine that runs its rows.
 
 use crate::Result;
-use crate::args::{Args, Command, Output};
 use crate::beside::Beside;
 use crate::figures::Bound::{self, AtLeast, AtMost, Keeps, NoMore};
-use crate::figures::{Goal, Report, line, progress};
+use crate::figures::{Goal, line, progress};
 use crate::measures::{self, Ask, Sample};
 use crate::request::Operation::{self, *};
 use crate::request::PAIRS;
@@ -12,7 +11,8 @@ use crate::server::Pile::{self, *};
 use crate::server::{Bench, On};
 use crate::shapes::{self, Engine};
 use crate::turns::{self, Sending, Side};
-use crate::{instructions, peers};
+use crate::{Args, Command, Output};
+use crate::{peers, usage};
 
 /// A kind of sending and measuring.
 #[derive(Clone, Copy, Debug)]
@@ -217,7 +217,7 @@ pub(crate) async fn run(command: Command, args: Args) -> Result<bool> {
     if (command == Command::Compare) != args.baseline.is_some() {
         return Err("`compare` needs --baseline, and nothing else takes it".into());
     }
-    let mut bench = Bench::new(args, Report::new(turns::HEADING, instructions::HEADING));
+    let mut bench = Bench::new(args);
     // Those of shapes are filtered themselves.
     let part = if command == Command::Shapes { String::new() } else { bench.args.only.clone() };
     let (all, mut failed) = (TABLE.iter().filter(|scenario| scenario.name.starts_with(group)), false);
@@ -231,7 +231,7 @@ pub(crate) async fn run(command: Command, args: Args) -> Result<bool> {
     if bench.report.is_empty() && !failed {
         return Err(format!("nothing of this command is called {:?}", bench.args.only).into());
     }
-    if !bench.report.turns.rows.is_empty() {
+    if !bench.report.turns.is_empty() {
         for (goal, count) in FAULTS.iter().zip(bench.report.faults) {
             bench.report.add("all turns", goal.figure, count as f64, FAULTS);
         }
@@ -264,7 +264,7 @@ impl Scenario {
             Sent::Scrapes(count) => measures::scrapes(bench, count).await,
             Sent::Pages(count) => measures::pages(bench, count).await,
             Sent::LongRun(seconds) => measures::long_run(bench, seconds).await,
-            Sent::Instructions => instructions::run(bench).await,
+            Sent::Instructions => usage::instructions(bench).await,
             Sent::Peers => peers::run(bench).await,
             Sent::Shapes(engine) => shapes::run(bench, engine).await,
         }

@@ -15,11 +15,12 @@ use futures_util::future::try_join_all;
 use taskqueue_test_postgres::{Cluster, Database, patient};
 use tempfile::TempDir;
 
+use crate::Args;
 use crate::Result;
-use crate::args::Args;
 use crate::client::{Client, Endpoint, trusting};
 use crate::figures::{Goal, Latencies, Report, progress};
-use crate::request::{Batch, Numbers, OTHER, Operation, QUEUE, TASKS, tasks};
+use crate::load::Load;
+use crate::request::{Numbers, OTHER, Operation, PAIRS, QUEUE, TASKS, tasks};
 use crate::usage::Usage;
 
 /// As many items as a batch may have.
@@ -29,6 +30,9 @@ const CONNECTIONS: usize = 4;
 const CONNECTIONS_WITHOUT_BATCHES: usize = 64;
 /// How many tasks are created at a time before they are claimed and completed.
 const CHUNK: u64 = 100_000;
+/// Within so many seconds they have all ended.
+const LONGEST_PREPARATION: f64 = 86_400.0;
+const FAILURES: &[Operation] = &[Operation::Claim, Operation::Fail];
 /// How long a chain is: as long as the stages of a long experiment.
 const CHAIN: u64 = 10;
 /// Before this no delayed task can be claimed.
@@ -59,8 +63,8 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(args: Args, report: Report) -> Self {
-        Self { args, report, scenario: "", piles: &[], goals: &[], cluster: OnceCell::new() }
+    pub(crate) fn new(args: Args) -> Self {
+        Self { args, report: Report::default(), scenario: "", piles: &[], goals: &[], cluster: OnceCell::new() }
     }
 
     pub(crate) fn add(&mut self, name: &str, measured: f64) {
@@ -104,7 +108,7 @@ impl Bench {
 
     /// Starts a server with the tasks of the scenario.
     pub(crate) async fn prepared(&self, on: On) -> Result<Server> {
-        let mut server = self.start(on).await?;
+        let server = self.start(on).await?;
         server.prepare(self, self.piles).await?;
         Ok(server)
     }
@@ -166,8 +170,6 @@ pub(crate) struct Server {
     pub(crate) numbers: Rc<Numbers>,
     /// How long it took from its start to its first healthy answer.
     pub(crate) healthy_after: Duration,
-    /// Pending tasks that cannot be claimed.
-    waiting: u64,
     process: Process,
     binary: PathBuf,
     storage: Storage,
@@ -214,7 +216,7 @@ impl Server {
     /// A process that listens there already.
     pub(crate) fn of(process: Process, endpoint: Endpoint) -> Self {
         let (numbers, healthy_after, binary) = (Rc::default(), Duration::ZERO, PathBuf::new());
-        Self { endpoint, numbers, healthy_after, waiting: 0, process, binary, storage: Storage::Nowhere }
+        Self { endpoint, numbers, healthy_after, process, binary, storage: Storage::Nowhere }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -248,8 +250,8 @@ impl Server {
 
     /// Starts another one on the same database. Only PostgreSQL serves two at a time.
     pub(crate) async fn another(&self) -> Result<Self> {
-        let (numbers, waiting) = (self.numbers.clone(), self.waiting);
-        Ok(Self { numbers, waiting, ..Self::start(&[], &self.binary, self.storage.clone(), &[]).await? })
+        let started = Self::start(&[], &self.binary, self.storage.clone(), &[]).await?;
+        Ok(Self { numbers: self.numbers.clone(), ..started })
     }
 
     pub(crate) async fn client(&self) -> Result<Client> {
@@ -281,7 +283,7 @@ impl Server {
                     continue;
                 }
                 let items: Vec<(u64, u64)> = (0..left.min(BATCH)).map(|_| (self.numbers.next_task(), 0)).collect();
-                client.batch(Batch::Create(more), queue, &items).await?;
+                client.batch(Operation::Create, queue, &items, more).await?;
             }
             Ok(())
         };
@@ -295,48 +297,39 @@ impl Server {
         self.create(QUEUE, count, &|_| String::new()).await
     }
 
-    /// Creates tasks with these members, and claims and ends all of them; with what runs they are ended.
-    async fn create_ended(&self, count: u64, more: &'static str, end: Batch<'static>) -> Result<()> {
-        let end_all = async || -> Result<()> {
-            let mut client = self.client().await?;
-            loop {
-                let runs: Vec<(u64, u64)> = (0..BATCH).map(|_| (0, self.numbers.next_run())).collect();
-                let (claimed, _) = client.batch(Batch::Claim, QUEUE, &runs).await?;
-                if claimed.is_empty() {
-                    return Ok(());
-                }
-                client.batch(end, QUEUE, &claimed).await?;
-            }
-        };
+    /// Creates tasks with these members, and claims and ends all of them, as this cycle does.
+    async fn create_ended(&self, count: u64, more: &str, cycle: &'static [Operation]) -> Result<()> {
         for done in (0..count).step_by(CHUNK as usize) {
             progress(&format!("{done} ended"));
             self.create(QUEUE, CHUNK.min(count - done), &|_| more.to_owned()).await?;
-            try_join_all((0..CONNECTIONS).map(|_| end_all())).await?;
+            let mut load = Load::new(self, cycle, CONNECTIONS, LONGEST_PREPARATION);
+            load.batch = BATCH as usize;
+            load.run().await?.without_errors()?;
         }
         Ok(())
     }
 
     /// Creates tasks that cannot be claimed yet.
-    async fn create_waiting(&mut self, count: u64, more: &dyn Fn(u64) -> String) -> Result<()> {
-        self.waiting += count;
+    async fn create_waiting(&self, count: u64, more: &dyn Fn(u64) -> String) -> Result<()> {
+        self.numbers.waiting.set(self.numbers.waiting.get() + count);
         self.create(QUEUE, count, more).await.map(drop)
     }
 
     /// Creates as many tasks as are missing until so many can be claimed.
     pub(crate) async fn top_up(&self, wanted: u64) -> Result<()> {
-        let missing = (wanted + self.waiting).saturating_sub(self.count("pending").await?);
+        let missing = (wanted + self.numbers.waiting.get()).saturating_sub(self.count("pending").await?);
         self.fill(missing).await.map(drop)
     }
 
     /// Stores as much of all of it as this run is to prepare; the numbers of the tasks that are pending.
-    pub(crate) async fn prepare(&mut self, bench: &Bench, piles: &[Pile]) -> Result<Range<u64>> {
+    pub(crate) async fn prepare(&self, bench: &Bench, piles: &[Pile]) -> Result<Range<u64>> {
         let mut pending = 0..0;
         for pile in piles {
             progress(&format!("preparing {pile:?}"));
             match *pile {
-                Pile::Finished(count) => self.create_ended(bench.scaled(count), "", Batch::Complete).await?,
+                Pile::Finished(count) => self.create_ended(bench.scaled(count), "", PAIRS).await?,
                 Pile::Failed(count) => {
-                    self.create_ended(bench.scaled(count), r#","max_attempts":1"#, Batch::Fail).await?;
+                    self.create_ended(bench.scaled(count), r#","max_attempts":1"#, FAILURES).await?;
                 }
                 Pile::Delayed(count) => self.create_waiting(bench.scaled(count), &|_| FAR.to_owned()).await?,
                 Pile::Chained(count) => {

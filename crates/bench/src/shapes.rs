@@ -28,8 +28,8 @@ use self::pages::PAGES;
 use self::probes::{OF_ALL, Probed, Probes};
 use self::shape::{Least, Shape};
 use self::world::{Preparer, stored};
-use crate::args::CommandLine;
-use crate::figures::{Report, progress};
+use crate::CommandLine;
+use crate::figures::progress;
 use crate::server::{Bench, On};
 use crate::{Result, block_on};
 
@@ -60,7 +60,7 @@ pub(crate) async fn run(bench: &mut Bench, engine: Engine) -> Result<()> {
 pub fn check(engine: Engine, binary: &Path, folder: &Path) -> Vec<String> {
     let words = ["taskqueue-bench", "shapes", "--scale", "0.01", "--server"].map(OsStr::new).into_iter();
     let words = words.chain([binary.as_os_str(), "--database-dir".as_ref(), folder.as_os_str()]);
-    match block_on(send_all(&Bench::new(CommandLine::parse_from(words).args, Report::new(&[], &[])), engine)) {
+    match block_on(send_all(&Bench::new(CommandLine::parse_from(words).args), engine)) {
         Ok(rows) => rows.into_iter().flat_map(|row| row.misses).collect(),
         Err(failure) => vec![failure.to_string()],
     }

@@ -26,12 +26,6 @@ const HEADROOM: f64 = 1.6;
 /// How often it is looked whether all is deleted that is kept no longer.
 const DELETING: Duration = Duration::from_millis(100);
 
-#[rustfmt::skip]
-pub(crate) const HEADING: &[&str] = &[
-    "scenario", "side", "conn", "items/s", "ratio", "p50 ms", "p90", "p99", "p999", "max", "CPU us/item", "CPU ratio",
-    "storage us", "Rust in it", "items/sync", "bytes/item", "RSS MiB", "syncs/s",
-];
-
 /// One of those who take turns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side {
@@ -71,7 +65,6 @@ struct Subject {
     /// Syncs of the disk per second at that moment; then what a turn with `perf` found; NaN where there is none.
     syncs_per_second: f64,
     items_per_sync: f64,
-    rust_share: f64,
 }
 
 /// Lets all sides take turns, at each number of connections.
@@ -116,7 +109,7 @@ impl Subject {
             }
             Some(On::Reference) => Kind::Server(bench.start(On::Reference).await?, None),
             Some(on) => {
-                let mut server = bench.start(on).await?;
+                let server = bench.start(on).await?;
                 known = server.prepare(bench, bench.piles).await?;
                 server.prepare(bench, side.piles).await?;
                 syncs_per_second = server.folder().map(syncs).transpose()?.unwrap_or(f64::NAN);
@@ -133,7 +126,6 @@ impl Subject {
             turns: Vec::new(),
             syncs_per_second,
             items_per_sync: f64::NAN,
-            rust_share: f64::NAN,
         })
     }
 
@@ -199,11 +191,10 @@ impl Subject {
             return Ok(());
         };
         self.fill(seconds).await?;
-        let (syncs, samples) = (Perf::count_syncs(server.pid(), folder), Perf::sample(server.pid(), folder));
+        let perf = Perf::start(server.pid(), folder);
         let measured = self.turn(connections, seconds).await?.without_errors()?;
-        let syncs = syncs.and_then(Perf::syncs).filter(|syncs| *syncs > 0);
+        let syncs = perf.and_then(Perf::syncs).filter(|syncs| *syncs > 0);
         self.items_per_sync = syncs.map_or(f64::NAN, |syncs| measured.answered as f64 / syncs as f64);
-        self.rust_share = samples.and_then(Perf::share_of_ours).unwrap_or(f64::NAN);
         Ok(())
     }
 
@@ -229,20 +220,22 @@ impl Subject {
         let label = format!("{} {connections}", bench.scenario);
         let (ratio, cpu_ratio) = (self.over(first, Measured::rate), self.over(first, Measured::cpu_micros));
         let (latency, claims) = (self.merged(|turn| &turn.latency), self.merged(|turn| &turn.claims));
-        let rates = [cell(0, self.median(Measured::rate)), cell(3, ratio)];
-        let quantiles = [0.5, 0.9, 0.99, 0.999, 1.0].map(|share| cell(3, latency.millis(share)));
-        let costs = [
-            cell(1, self.median(Measured::cpu_micros)),
-            cell(3, cpu_ratio),
-            cell(1, self.median(|turn| turn.usage.storage_seconds * 1e6 / turn.items as f64)),
-            cell(2, self.rust_share),
-            cell(1, self.items_per_sync),
-            cell(0, self.median(|turn| turn.body_bytes as f64 / turn.items as f64)),
-            cell(0, self.turns.iter().map(|turn| turn.usage.rss_mebibytes()).fold(0.0, f64::max)),
-            cell(0, self.syncs_per_second),
-        ];
-        let names = [bench.scenario.to_owned(), side.to_owned(), connections.to_string()];
-        report.turns.rows.push(names.into_iter().chain(rates).chain(quantiles).chain(costs).collect());
+        let per_item = |of: fn(&Measured) -> f64| self.median(|turn| of(turn) / turn.items as f64);
+        let quantiles = [("p50 ms", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
+        let mut row =
+            vec![("scenario", bench.scenario.to_owned()), ("side", side.to_owned()), ("conn", connections.to_string())];
+        row.extend([("items/s", cell(0, self.median(Measured::rate))), ("ratio", cell(3, ratio))]);
+        row.extend(quantiles.map(|(name, share)| (name, cell(3, latency.millis(share)))));
+        row.extend([
+            ("CPU us/item", cell(1, self.median(Measured::cpu_micros))),
+            ("CPU ratio", cell(3, cpu_ratio)),
+            ("storage us", cell(1, per_item(|turn| turn.usage.storage_seconds * 1e6))),
+            ("items/sync", cell(1, self.items_per_sync)),
+            ("bytes/item", cell(0, per_item(|turn| turn.body_bytes as f64))),
+            ("RSS MiB", cell(0, self.turns.iter().map(|turn| turn.usage.rss_mebibytes()).fold(0.0, f64::max))),
+            ("syncs/s", cell(0, self.syncs_per_second)),
+        ]);
+        report.turns.push(row);
         let judged = [
             // A rate that is given shows nothing about the server.
             ("ratio", ratio, self.sending.rate.is_none()),

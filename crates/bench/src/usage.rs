@@ -1,11 +1,19 @@
-//! What a process uses: CPU time and memory, by /proc; and, by `perf` where that is installed and allowed, how often it syncs a file, and how
-//! the time of its threads divides into our code and the rest. `perf` slows the process a little, so it runs in turns of its own that are
-//! not timed.
+//! What a process uses: CPU time and memory, by /proc; and, by `perf` where that is installed and allowed, how often it syncs a file. `perf`
+//! slows the process a little, so it runs in turns of its own that are not timed.
+//!
+//! And the instructions that a server runs for one request, counted by callgrind. CPU time differs by some percents from one turn to the
+//! next; these differ by far less, so that a change of 2 % is seen.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{fs, io, thread};
+
+use crate::Result;
+use crate::client::Client;
+use crate::figures::progress;
+use crate::request::{Operation, PAIRS, QUEUE};
+use crate::server::{Bench, On, Server, scratch};
 
 /// Ticks per second in /proc/PID/stat (USER_HZ, 100 on every Linux that we run on).
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -87,49 +95,27 @@ pub(crate) fn quiet(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }
 
-/// A running perf, and the file it writes.
+/// A running perf that counts the syncs of a process, and the file it writes.
 pub(crate) struct Perf {
     child: Child,
     file: PathBuf,
 }
 
 impl Perf {
-    /// Begins to count the syncs of a process; none where that is not possible.
-    pub(crate) fn count_syncs(pid: u32, folder: &Path) -> Option<Self> {
-        let perf = Self::start(&["stat", "-x,", "-e", SYNCS], pid, folder.join("syncs.csv"))?;
+    /// Begins to count; none where that is not possible.
+    pub(crate) fn start(pid: u32, folder: &Path) -> Option<Self> {
+        let (mut command, file) = (Command::new("perf"), folder.join("syncs.csv"));
+        command.args(["stat", "-x,", "-e", SYNCS, "-p", &pid.to_string(), "-o"]).arg(&file);
+        let child = quiet(&mut command).spawn().ok()?;
         thread::sleep(ATTACHING);
-        Some(perf)
+        Some(Self { child, file })
     }
 
-    /// Begins to sample a process; none where that is not possible.
-    pub(crate) fn sample(pid: u32, folder: &Path) -> Option<Self> {
-        Self::start(&["record", "-F", "1999"], pid, folder.join("samples"))
-    }
-
-    fn start(arguments: &[&str], pid: u32, file: PathBuf) -> Option<Self> {
-        let mut command = Command::new("perf");
-        command.args(arguments).args(["-p", &pid.to_string(), "-o"]).arg(&file);
-        Some(Self { child: quiet(&mut command).spawn().ok()?, file })
-    }
-
-    /// On an interrupt perf writes its file and ends.
-    fn finish(mut self) -> Option<PathBuf> {
+    /// The number of syncs. On an interrupt perf writes its file and ends.
+    pub(crate) fn syncs(mut self) -> Option<u64> {
         Command::new("kill").args(["-INT", &self.child.id().to_string()]).stderr(Stdio::null()).status().ok()?;
         self.child.wait().ok()?;
-        Some(self.file)
-    }
-
-    /// The number of syncs.
-    pub(crate) fn syncs(self) -> Option<u64> {
-        sum_of_events(&fs::read_to_string(self.finish()?).ok()?)
-    }
-
-    /// The share of our own code in what the threads of the storage did; none when nothing was sampled.
-    pub(crate) fn share_of_ours(self) -> Option<f64> {
-        let mut command = Command::new("perf");
-        command.args(["report", "--stdio", "--no-children", "--sort", "comm,sym", "-i"]).arg(self.finish()?);
-        let report = command.stderr(Stdio::null()).output().ok()?;
-        share_of_ours(&String::from_utf8_lossy(&report.stdout), &STORAGE)
+        sum_of_events(&fs::read_to_string(self.file).ok()?)
     }
 }
 
@@ -140,28 +126,97 @@ fn sum_of_events(report: &str) -> Option<u64> {
     if lines.is_empty() { None } else { lines.iter().map(count).sum() }
 }
 
-/// Lines look like `15.86%  reader  [.] sqlite3VdbeExec`, with `[k]` for the kernel.
-fn share_of_ours(report: &str, threads: &[&str]) -> Option<f64> {
-    let (mut ours, mut all) = (0.0, 0.0);
-    for line in report.lines() {
-        let Some((percent, rest)) = line.trim_start().split_once('%') else { continue };
-        let (Ok(percent), rest) = (percent.parse::<f64>(), rest.trim_start()) else { continue };
-        let Some((thread, symbol)) = rest.split_once("  ") else { continue };
-        if let Some(is_ours) = is_ours(symbol.trim_start()).filter(|_| threads.contains(&thread)) {
-            all += percent;
-            ours += if is_ours { percent } else { 0.0 };
+/// The figures: their names, and what is sent for each.
+const COUNTED: [(&str, &[Operation]); 3] =
+    [("claim and completion", PAIRS), ("creation", &[Operation::Create]), ("get", &[Operation::Get])];
+
+/// How often it is sent: few and many times, so that the difference is free of what counting itself costs. Each is counted several times,
+/// and the least of them is taken: what the server does beside it, such as upkeep, only adds to it.
+const FEW: u32 = 100;
+const MANY: u32 = 300;
+const ROUNDS: usize = 4;
+/// More than are claimed.
+const TASKS: u64 = 2_000;
+
+/// Counts them for this build and, if there is one, for the other.
+pub(crate) async fn instructions(bench: &mut Bench) -> Result<()> {
+    if !succeeds(Command::new("valgrind").arg("--version"))? {
+        bench.add("not counted: valgrind is not installed", f64::NAN);
+        return Ok(());
+    }
+    let ours = count(bench, On::Disk).await?;
+    COUNTED.iter().zip(&ours).for_each(|((name, _), ours)| bench.add(name, *ours));
+    if bench.args.baseline.is_some() {
+        for (((name, _), ours), theirs) in COUNTED.iter().zip(ours).zip(count(bench, On::Baseline).await?) {
+            bench.add(&format!("{name}, baseline"), theirs);
+            bench.add(&format!("{name}, ratio"), ours / theirs);
         }
     }
-    (all > 0.0).then(|| ours / all)
+    Ok(())
 }
 
-/// Returns true for a symbol that is Rust, or the allocator that only Rust uses, and not SQLite or the kernel. None for the C library's
-/// copying and comparing, which all of them use.
-fn is_ours(symbol: &str) -> Option<bool> {
-    let Some(name) = symbol.strip_prefix("[.] ") else { return Some(false) };
-    let copies = ["memmove", "memcpy", "memset", "memcmp"].iter().any(|copy| name.contains(copy));
-    let ours = name.contains("::") || name.starts_with('<') || name.trim_start_matches('_').starts_with("mi_");
-    (!copies).then_some(ours)
+/// The instructions of each row, on one connection to a server of this kind.
+async fn count(bench: &Bench, on: On) -> Result<Vec<f64>> {
+    let (folder, mut dumps) = (scratch(&bench.args.database_dir)?, 0);
+    let file = folder.path().join("callgrind.out");
+    let out = format!("--callgrind-out-file={}", file.display());
+    progress(&format!("{on:?} under callgrind, which is some fifty times as slow"));
+    let mut server =
+        bench.start_under(&["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", &out], on).await?;
+    // The last one is pending all the while, so every read finds the same.
+    let known = server.fill(TASKS).await?.end - 1;
+    let (mut client, mut counted) = (server.client().await?, Vec::new());
+    for (_, cycle) in COUNTED {
+        let mut least = [f64::INFINITY; 2];
+        for place in (0..ROUNDS).flat_map(|_| 0..2) {
+            control(&server, "--instr=on")?;
+            send(&server, &mut client, cycle, [FEW, MANY][place], known).await?;
+            control(&server, "--instr=off")?;
+            // What was counted goes into the next file, and counting begins at zero again.
+            control(&server, "--dump")?;
+            dumps += 1;
+            least[place] = least[place].min(total(&file.with_extension(format!("out.{dumps}")))?);
+        }
+        counted.push((least[1] - least[0]) / f64::from(MANY - FEW));
+    }
+    // It removes the pipes by which it is controlled.
+    server.stop()?;
+    Ok(counted)
+}
+
+/// Sends the requests of a row so many times, one after the other.
+async fn send(server: &Server, client: &mut Client, cycle: &[Operation], times: u32, known: u64) -> Result<()> {
+    for _ in 0..times {
+        let run = server.numbers.next_run();
+        let mut task = if *cycle == [Operation::Create] { server.numbers.next_task() } else { known };
+        for operation in cycle {
+            let answer = client.operate(*operation, QUEUE, (task, run)).await?;
+            task = answer.claimed_task().unwrap_or(task);
+        }
+    }
+    Ok(())
+}
+
+fn control(server: &Server, command: &str) -> Result<()> {
+    match succeeds(Command::new("callgrind_control").args([command, &server.pid().to_string()]))? {
+        true => Ok(()),
+        false => Err(format!("callgrind_control {command} failed").into()),
+    }
+}
+
+/// Runs a command in silence; returns false if it fails or is not installed.
+fn succeeds(command: &mut Command) -> Result<bool> {
+    match quiet(command).status() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        status => Ok(status?.success()),
+    }
+}
+
+/// The sum of all instructions in a file of callgrind.
+fn total(file: &Path) -> Result<f64> {
+    let text = fs::read_to_string(file)?;
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: ")?.parse().ok());
+    Ok(total.ok_or_else(|| format!("{} has no totals", file.display()))?)
 }
 
 #[cfg(test)]
@@ -193,16 +248,5 @@ mod tests {
         assert_eq!(sum_of_events(report), Some(42));
         assert_eq!(sum_of_events("<not supported>,,syscalls:sys_enter_fsync,0,0.00,,\n"), None);
         assert_eq!(sum_of_events(""), None);
-    }
-
-    #[test]
-    fn samples_are_told_apart_by_thread_and_symbol() {
-        let report = "# comment\n\n    40.00%  writer    [.] sqlite3VdbeExec\n    10.00%  writer    [k] ext4_sync\n\
-                      \u{20}   20.00%  writer    [.] taskqueue_core::lifecycle::decide\n     5.00%  writer    [.] _mi_free\n\
-                      \u{20}    9.00%  writer    [.] __memmove_avx\n    16.00%  tq-async  [.] hyper::proto\n";
-        let share = share_of_ours(report, &["writer"]).unwrap();
-        assert!((share - 25.0 / 75.0).abs() < 1e-9, "{share}");
-        assert_eq!(share_of_ours(report, &["reader"]), None);
-        assert_eq!(share_of_ours("", &["writer"]), None);
     }
 }

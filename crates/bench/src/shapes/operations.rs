@@ -2,6 +2,11 @@
 //! `/openapi.json`: an operation, a query parameter, a header or a field of a body without a row does not pass. What the
 //! largest value of a field is stands in `fields.rs`; the pages of the dashboard are in `pages.rs`.
 
+use taskqueue_api::paths::{
+    BATCH_CLAIM, BATCH_CREATE, BATCH_REPORT, BULK_CANCEL, BULK_DELETE, BULK_REQUEUE, CANCEL, CAPABILITIES, CLAIM,
+    COMPLETE, EXPLAIN, FAIL, HEALTH, HEARTBEAT, LIVEZ, METRICS, OPENAPI, OUTPUT, PROGRESS, QUEUE, QUEUES, READYZ,
+    REQUEUE, SETTINGS, STATS, TASK, TASK_COUNT, TASKS, TELEMETRY, UNCLAIM, WORKER, WORKER_COUNT, WORKERS,
+};
 use taskqueue_core::limits::{
     BATCH_ITEMS, EXPLAINED_DEPENDENCIES, OUTPUT_ANSWER_BYTES, PAGE_LIMIT_MAX, ROUTE_LIMITS_MAX, STATS_ROUTES,
     TASK_DATA_BYTES,
@@ -14,22 +19,6 @@ use super::world::{ROUTED_TASKS, STORED_TASKS, WORKERS as STORED_WORKERS};
 const WAITING: &str = "dependencies on_dependency_failure not_before";
 const SELECTORS: &str = "?status='pending ?name_fuzzy ?filter ?include_archived";
 const BULK: &str = "filter include_archived";
-
-const QUEUE: &str = "/api/v2/queues/{queue}";
-const SETTINGS: &str = "/api/v2/queues/{queue}/settings";
-const STATS: &str = "/api/v2/queues/{queue}/stats";
-const TASKS: &str = "/api/v2/queues/{queue}/tasks";
-const COUNT: &str = "/api/v2/queues/{queue}/tasks/count";
-const TASK: &str = "/api/v2/queues/{queue}/tasks/{task_id}";
-const OUTPUT: &str = "/api/v2/queues/{queue}/tasks/{task_id}/output";
-const CREATE: &str = "/api/v2/queues/{queue}/tasks/batch/create";
-const CLAIM: &str = "/api/v2/queues/{queue}/tasks/batch/claim";
-const REPORT: &str = "/api/v2/queues/{queue}/tasks/batch/report";
-const CANCEL_ALL: &str = "/api/v2/queues/{queue}/tasks/bulk/cancel";
-const REQUEUE_ALL: &str = "/api/v2/queues/{queue}/tasks/bulk/requeue";
-const DELETE_ALL: &str = "/api/v2/queues/{queue}/tasks/bulk/delete";
-const WORKERS: &str = "/api/v2/queues/{queue}/workers";
-const WORKER: &str = "/api/v2/queues/{queue}/workers/{id}";
 
 /// Tasks of each of which a large one is a megabyte.
 const LARGE: usize = 20;
@@ -50,14 +39,14 @@ const METRICS_ROUTES: usize = 100;
 #[rustfmt::skip]
 pub(super) const OPERATIONS: &[Shape] = &[
     // Discovery
-    shape("GET", "/health", "", Nothing, &[]),
-    shape("GET", "/livez", "", Nothing, &[]),
-    shape("GET", "/readyz", "", Nothing, &[]),
-    shape("GET", "/openapi.json", "", Nothing, &[]),
-    shape("GET", "/metrics", "routes", ManyQueues, &[]).holds(Times("oldest_pending_seconds{", &[METRICS_ROUTES])),
-    shape("GET", "/api/v2/capabilities", "", Nothing, &[]),
+    shape("GET", HEALTH, "", Nothing, &[]),
+    shape("GET", LIVEZ, "", Nothing, &[]),
+    shape("GET", READYZ, "", Nothing, &[]),
+    shape("GET", OPENAPI, "", Nothing, &[]),
+    shape("GET", METRICS, "routes", ManyQueues, &[]).holds(Times("oldest_pending_seconds{", &[METRICS_ROUTES])),
+    shape("GET", CAPABILITIES, "", Nothing, &[]),
     // Queues
-    shape("GET", "/api/v2/queues", "routes", ManyQueues, &[]).holds(Times("{\"name\":\"s", &[2])),
+    shape("GET", QUEUES, "routes", ManyQueues, &[]).holds(Times("{\"name\":\"s", &[2])),
     shape("PUT", QUEUE, "", Nothing, &[]),
     shape("DELETE", QUEUE, "dependencies", OwnQueue("dependencies", DEPENDENT), &["?cascade"]),
     shape("DELETE", QUEUE, "routes", OwnQueue("routes", 200), &["?cascade"]),
@@ -83,52 +72,52 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("PATCH", TASKS, "routes", Shared("", MANY), &[BULK, "changes.", "routes priority"]).or_refused(),
     shape("PATCH", TASKS, "dependencies", Shared("", MANY), &[BULK, "changes.", "dependencies priority"]).or_refused(),
     shape("PATCH", TASKS, "outcome", Cancelled, &[BULK, "changes.", "archived result"]).holds(Number("\"updated\":", &[1])),
-    shape("GET", COUNT, "args", Stored(World::Large), &[SELECTORS]).holds(Number("\"count\":", &[STORED_TASKS])),
-    shape("GET", COUNT, "routes", Stored(World::Routes), &["?name=stored_name ?group_by ?limit"]).holds(Times("{\"key\":", &[PAGE])),
-    shape("GET", COUNT, "groups", Stored(World::Routes), &["?group_by ?limit ?cursor"]).holds(Times("{\"key\":", &[PAGE])),
-    shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/cancel", "dependencies", Pending, &[]),
-    shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/requeue", "dependencies", Cancelled, &[]),
-    shape("GET", "/api/v2/queues/{queue}/tasks/{task_id}/explain", "dependencies", Stored(World::Dependent), &[]).holds(Times("t_nobody", &[EXPLAINED_DEPENDENCIES])),
-    shape("POST", CANCEL_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
-    shape("POST", CANCEL_ALL, "routes", Shared("routes", 200), &[BULK]).holds(Number("\"changed\":", &[200])),
-    shape("POST", CANCEL_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
-    shape("POST", REQUEUE_ALL, "dependencies", SharedCancelled("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
-    shape("POST", REQUEUE_ALL, "dry_run", SharedCancelled("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
-    shape("POST", DELETE_ALL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
-    shape("POST", DELETE_ALL, "args", Shared("args", LARGE), &[BULK]).holds(Number("\"changed\":", &[LARGE])),
-    shape("POST", DELETE_ALL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
+    shape("GET", TASK_COUNT, "args", Stored(World::Large), &[SELECTORS]).holds(Number("\"count\":", &[STORED_TASKS])),
+    shape("GET", TASK_COUNT, "routes", Stored(World::Routes), &["?name=stored_name ?group_by ?limit"]).holds(Times("{\"key\":", &[PAGE])),
+    shape("GET", TASK_COUNT, "groups", Stored(World::Routes), &["?group_by ?limit ?cursor"]).holds(Times("{\"key\":", &[PAGE])),
+    shape("POST", CANCEL, "dependencies", Pending, &[]),
+    shape("POST", REQUEUE, "dependencies", Cancelled, &[]),
+    shape("GET", EXPLAIN, "dependencies", Stored(World::Dependent), &[]).holds(Times("t_nobody", &[EXPLAINED_DEPENDENCIES])),
+    shape("POST", BULK_CANCEL, "dependencies", Shared("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
+    shape("POST", BULK_CANCEL, "routes", Shared("routes", 200), &[BULK]).holds(Number("\"changed\":", &[200])),
+    shape("POST", BULK_CANCEL, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
+    shape("POST", BULK_REQUEUE, "dependencies", SharedCancelled("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
+    shape("POST", BULK_REQUEUE, "dry_run", SharedCancelled("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
+    shape("POST", BULK_DELETE, "dependencies", Shared("dependencies", DEPENDENT), &[BULK]).holds(Number("\"changed\":", &[DEPENDENT])),
+    shape("POST", BULK_DELETE, "args", Shared("args", LARGE), &[BULK]).holds(Number("\"changed\":", &[LARGE])),
+    shape("POST", BULK_DELETE, "dry_run", Shared("", MANY), &[BULK, "dry_run expect"]).holds(Number("\"matched\":", &[MANY])),
     // Worker observations
     shape("GET", WORKERS, "all", Workers(0), &["?filter=worker_filter ?limit"]).holds(Times("{\"id\":\"w_", &[WORKERS_AT_ONCE])),
     shape("GET", WORKERS, "cursor", Workers(0), &["?filter=worker_filter ?limit ?cursor"]).holds(Times("{\"id\":\"w_", &[WORKERS_AT_ONCE])),
-    shape("GET", "/api/v2/queues/{queue}/workers/count", "all", Workers(0), &["?filter=worker_filter"]).holds(Number("\"count\":", &[STORED_WORKERS])),
-    shape("GET", "/api/v2/queues/{queue}/workers/count", "groups", Workers(0), &["?group_by=group_by_workers ?limit"]).holds(Times("{\"key\":", &[2])),
-    shape("GET", "/api/v2/queues/{queue}/workers/count", "cursor", Workers(0), &["?group_by=group_by_workers ?limit='1 ?cursor"]).holds(Times("{\"key\":", &[1])),
+    shape("GET", WORKER_COUNT, "all", Workers(0), &["?filter=worker_filter"]).holds(Number("\"count\":", &[STORED_WORKERS])),
+    shape("GET", WORKER_COUNT, "groups", Workers(0), &["?group_by=group_by_workers ?limit"]).holds(Times("{\"key\":", &[2])),
+    shape("GET", WORKER_COUNT, "cursor", Workers(0), &["?group_by=group_by_workers ?limit='1 ?cursor"]).holds(Times("{\"key\":", &[1])),
     shape("PUT", WORKER, "all", Nothing, &["route status task_id metadata=observed"]),
     shape("DELETE", WORKER, "all", OwnWorker, &[]),
-    shape("POST", "/api/v2/queues/{queue}/workers/{id}/telemetry", "all", OwnWorker, &["telemetry"]),
+    shape("POST", TELEMETRY, "all", OwnWorker, &["telemetry"]),
     // Worker protocol
-    shape("POST", "/api/v2/queues/{queue}/tasks/claim", "args", Pending, &["Prefer: route run_id worker"]).holds(Bytes(&[LARGE_BYTES])),
-    shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/heartbeat", "outcome", Running(1), &["Prefer: run_id progress"]),
-    shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/progress", "outcome", Running(1), &["run_id progress"]),
-    shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/complete", "outcome", Running(1), &["run_id result"]),
-    shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/fail", "outcome", Running(1), &["run_id retry retry_after_seconds error.type error.message error.traceback"]),
-    shape("POST", "/api/v2/queues/{queue}/tasks/{task_id}/unclaim", "", Running(1), &["run_id delay_seconds"]),
+    shape("POST", CLAIM, "args", Pending, &["Prefer: route run_id worker"]).holds(Bytes(&[LARGE_BYTES])),
+    shape("POST", HEARTBEAT, "outcome", Running(1), &["Prefer: run_id progress"]),
+    shape("POST", PROGRESS, "outcome", Running(1), &["run_id progress"]),
+    shape("POST", COMPLETE, "outcome", Running(1), &["run_id result"]),
+    shape("POST", FAIL, "outcome", Running(1), &["run_id retry retry_after_seconds error.type error.message error.traceback"]),
+    shape("POST", UNCLAIM, "", Running(1), &["run_id delay_seconds"]),
     // Output
     shape("POST", OUTPUT, "", Running(1), &["run_id offset=end text"]),
     shape("GET", OUTPUT, "", Output("text"), &["?offset"]).holds(Bytes(&[OUTPUT_ANSWER_BYTES / 10 * 9])),
     shape("GET", OUTPUT, "Prefer", Output("text"), &["Prefer: ?offset=end"]).holds(Times("\"text\":\"\"", &[1])),
     // Batches
-    shape("POST", CREATE, "dependencies", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
+    shape("POST", BATCH_CREATE, "dependencies", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
     // So many have hardly room in the memory of pending tasks on SQLite, beside what is stored.
-    shape("POST", CREATE, "routes", Nothing, &["tasks.[]", "id", DEFINITION]).or_busy(),
-    shape("POST", CREATE, "args", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
-    shape("POST", CREATE, "", Nothing, &["tasks.[]", "id args"]),
-    shape("POST", CLAIM, "run_ids", Shared("", MANY), &["Prefer: route run_ids worker"]).holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
-    shape("POST", CLAIM, "workers", Shared("", MANY), &["Prefer: route run_ids workers"]).holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
-    shape("POST", CLAIM, "args", Shared("args", LARGE), &["Prefer: route run_ids"]).holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
-    shape("POST", REPORT, "", Running(1_000), &["reports.[]", "task_id run_id action='heartbeat progress"]),
-    shape("POST", REPORT, "outcome", Running(16), &["reports.[]", "task_id run_id action='complete result"]),
-    shape("POST", REPORT, "progress", Running(1_000), &["reports.[]", "task_id run_id action='progress progress"]),
-    shape("POST", REPORT, "unclaim", Running(1_000), &["reports.[]", "task_id run_id action='unclaim delay_seconds"]),
-    shape("POST", REPORT, "fail", Running(1_000), &["reports.[]", "task_id run_id action='fail retry retry_after_seconds error.type error.message error.traceback"]),
+    shape("POST", BATCH_CREATE, "routes", Nothing, &["tasks.[]", "id", DEFINITION]).or_busy(),
+    shape("POST", BATCH_CREATE, "args", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
+    shape("POST", BATCH_CREATE, "", Nothing, &["tasks.[]", "id args"]),
+    shape("POST", BATCH_CLAIM, "run_ids", Shared("", MANY), &["Prefer: route run_ids worker"]).holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
+    shape("POST", BATCH_CLAIM, "workers", Shared("", MANY), &["Prefer: route run_ids workers"]).holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),
+    shape("POST", BATCH_CLAIM, "args", Shared("args", LARGE), &["Prefer: route run_ids"]).holds(Bytes(&[LARGE_AT_ONCE, LARGE_BYTES])),
+    shape("POST", BATCH_REPORT, "", Running(1_000), &["reports.[]", "task_id run_id action='heartbeat progress"]),
+    shape("POST", BATCH_REPORT, "outcome", Running(16), &["reports.[]", "task_id run_id action='complete result"]),
+    shape("POST", BATCH_REPORT, "progress", Running(1_000), &["reports.[]", "task_id run_id action='progress progress"]),
+    shape("POST", BATCH_REPORT, "unclaim", Running(1_000), &["reports.[]", "task_id run_id action='unclaim delay_seconds"]),
+    shape("POST", BATCH_REPORT, "fail", Running(1_000), &["reports.[]", "task_id run_id action='fail retry retry_after_seconds error.type error.message error.traceback"]),
 ];

@@ -3,18 +3,18 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::client::{Answer, Client};
 use crate::figures::Latencies;
-use crate::request::with_body;
+use crate::request::Operation::{self, Claim, Complete, Create, Heartbeat};
+use crate::request::{TASKS, tasks, with_body};
 use crate::{BESIDE, Result};
 
 /// Longer than any answer may take.
@@ -23,9 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const BUSY_TITLE: &str = "The server is busy";
 const BUSY_PROMISE: &str = "Nothing was changed.";
 
-const TASKS: &str = "/api/v2/queues/probe/tasks";
-const RUNNING: &str = "t_probe0000000";
-const RUN: &str = r#"{"route":"default","run_id":"r_probe0000000"}"#;
+const QUEUE: &str = "probe";
 /// From so many answers on there is a 99th percentile, and a median.
 pub(super) const ROUNDS: u64 = 100;
 const FEW: u64 = 5;
@@ -72,9 +70,11 @@ impl Probes {
     /// Creates what the probes of a server need.
     pub(crate) fn prepare(address: SocketAddr) -> Result<()> {
         let mut connection = Connection::new(address);
-        connection.call("PUT", "/api/v2/queues/probe", "")?.succeed()?;
-        connection.call("PUT", &format!("{TASKS}/{RUNNING}"), "{}")?.succeed()?;
-        connection.call("POST", &format!("{TASKS}/claim"), RUN)?.succeed().map(drop)
+        connection.call("PUT", &format!("/api/v2/queues/{QUEUE}"), "")?.succeed()?;
+        for operation in [Create, Claim] {
+            connection.send(&operation.request(address, QUEUE, (0, 0)))?.succeed()?;
+        }
+        Ok(())
     }
 
     pub(crate) fn start(address: SocketAddr) -> Self {
@@ -107,15 +107,6 @@ impl Probes {
     }
 }
 
-/// A request of a probe.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Health,
-    Heartbeat,
-    Creation,
-    Claim,
-}
-
 /// One who probes.
 struct Probe {
     connection: Connection,
@@ -124,48 +115,51 @@ struct Probe {
 
 impl Probe {
     fn read(&mut self) {
-        self.send(Kind::Health, "GET", "/health", "");
-        self.send(Kind::Heartbeat, "POST", &format!("{TASKS}/{RUNNING}/heartbeat"), r#"{"run_id":"r_probe0000000"}"#);
+        self.send("/health", None, (0, 0));
+        self.send("a heartbeat", Some(Heartbeat), (0, 0));
     }
 
     /// Creates a task and claims one, which is then completed, so that runs do not become more and more.
     fn write(&mut self) {
-        static NEXT: AtomicUsize = AtomicUsize::new(1);
-        let id = format!("{:012}", NEXT.fetch_add(1, Ordering::Relaxed));
-        self.send(Kind::Creation, "PUT", &format!("{TASKS}/t_{id}"), "{}");
-        let claim = format!(r#"{{"route":"default","run_id":"r_{id}"}}"#);
-        let claimed = self.send(Kind::Claim, "POST", &format!("{TASKS}/claim"), &claim);
-        if let Some(task) = claimed.as_ref().and_then(|claimed| claimed["task"]["id"].as_str()) {
-            let complete = format!("{TASKS}/{task}/complete");
-            drop(self.connection.call("POST", &complete, &format!(r#"{{"run_id":"r_{id}","result":{{}}}}"#)));
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.send("a creation", Some(Create), (number, number));
+        let claimed = self.send("a claim", Some(Claim), (number, number));
+        if let Some(task) = claimed.and_then(|claimed| claimed.claimed_task()) {
+            drop(self.connection.send(&Complete.request(self.connection.address, QUEUE, (task, number))));
         }
     }
 
-    /// Sends a request and notes how long its answer took. A write may be refused as busy, and after such a creation a claim may find
-    /// nothing.
-    fn send(&mut self, kind: Kind, method: &str, path: &str, body: &str) -> Option<Value> {
+    /// Sends a request of the load, or asks for `/health`, and notes how long the answer took. A write may be refused as busy, and after
+    /// such a creation a claim may find nothing.
+    fn send(&mut self, what: &str, operation: Option<Operation>, ids: (u64, u64)) -> Option<Answer> {
+        let address = self.connection.address;
+        let request = operation.map_or_else(
+            || with_body("GET", address, "/health", ""),
+            |operation| operation.request(address, QUEUE, ids),
+        );
         let begin = Instant::now();
-        let answer = self.connection.call(method, path, body);
+        let answer = self.connection.send(&request);
         let taken = begin.elapsed();
         let Probed { health, heartbeats, writes, refused, wrong } = &mut *self.probed.lock();
-        let (what, status, latencies) = match kind {
-            Kind::Health => ("/health", 200, health),
-            Kind::Heartbeat => ("a heartbeat", 200, heartbeats),
-            Kind::Creation => ("a creation", 201, writes),
-            Kind::Claim => ("a claim", 200, writes),
+        let latencies = match operation {
+            None => health,
+            Some(Heartbeat) => heartbeats,
+            Some(_) => writes,
         };
         match &answer {
-            Ok(answer) if matches!(kind, Kind::Creation | Kind::Claim) && is_truthful_busy(answer) => {
-                refused.extend((kind == Kind::Creation).then(|| path.to_owned()));
+            Ok(answer) if matches!(operation, Some(Create | Claim)) && is_truthful_busy(answer) => {
+                refused.extend((operation == Some(Create)).then(|| tasks(QUEUE, &format!("/{}", TASKS.id(ids.0)))));
                 return None;
             }
-            Ok(answer) if answer.status == status => {}
-            Ok(answer) if kind == Kind::Claim && answer.status == 204 && !refused.is_empty() => {}
+            // Only after a refused creation there may be nothing to claim.
+            Ok(answer) if answer.status == 204 && refused.is_empty() => wrong.push(format!("{what} found nothing")),
+            Ok(answer) if operation.map_or(answer.status == 200, |operation| operation.expects(answer.status)) => {}
             Ok(answer) => wrong.push(format!("{what} was answered {} {}", answer.status, answer.code())),
             Err(error) => wrong.push(format!("{what}: {error}")),
         }
         latencies.record(taken);
-        answer.ok().map(|answer| answer.json())
+        answer.ok()
     }
 }
 

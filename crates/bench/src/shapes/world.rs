@@ -84,13 +84,8 @@ impl Preparer {
 
     /// Sends what must succeed.
     fn succeed(&mut self, method: &str, path: &str, body: &str) -> Result<()> {
-        match self.send(method, path, body)? {
-            answer if matches!(answer.status, 200..=299) => Ok(()),
-            answer => {
-                let (status, excerpt) = (answer.status, answer.excerpt());
-                Err(format!("preparing: {method} {path} was answered {status}: {excerpt}").into())
-            }
-        }
+        let answer = self.send(method, path, body)?.succeed().map(drop);
+        answer.map_err(|error| format!("preparing: {method} {path}: {error}").into())
     }
 
     /// Stores what all reads share.
