@@ -47,6 +47,9 @@ pub(crate) enum Ask {
     Create,
     /// A read of tasks, by the rest of its address.
     Tasks(&'static str),
+    /// `GET /metrics` after somebody worked, and when its last text is not given again any more.
+    NewMetrics,
+    Metrics,
 }
 
 /// Measures what requests, memory and a start cost on servers with different piles of tasks. All are filled and started again first and then take
@@ -81,7 +84,7 @@ pub(crate) async fn piles(bench: &mut Bench, on: On, piles: &[(&str, &[Pile])], 
     }
     for ((name, _), (_, latencies)) in piles.iter().zip(&servers) {
         for ((Sample(what, ..), latencies), first) in samples.iter().zip(latencies).zip(&servers[0].1) {
-            bench.add(&format!("{name}: {what} p50 ms"), latencies.millis(0.5));
+            bench.latencies(&format!("{name}: {what}"), latencies);
             bench.add(&format!("{name}: {what} over the first"), latencies.millis(0.5) / first.millis(0.5));
         }
     }
@@ -93,17 +96,28 @@ impl Sample {
         let (mut client, mut latencies) = (server.client().await?, Latencies::default());
         for _ in 0..self.2 {
             let run = server.numbers.next_run();
+            if let Ask::NewMetrics = self.1 {
+                client.operate(Operation::Create, OTHER, (server.numbers.next_task(), 0)).await?;
+                sleep(SCRAPE_PAUSE).await;
+            }
             let ask = async {
                 match self.1 {
                     Ask::Claim => client.operate(Operation::Claim, QUEUE, (0, run)).await,
                     Ask::Create => client.operate(Operation::Create, QUEUE, (server.numbers.next_task(), 0)).await,
                     Ask::Tasks(path) => client.get(&tasks(QUEUE, path)).await,
+                    Ask::NewMetrics | Ask::Metrics => client.get("/metrics").await,
                 }
             };
             let answer = latencies.time(ask).await?;
-            if let Ask::Claim = self.1 {
-                let task = answer.claimed_task().ok_or("a claim found no task")?;
-                client.operate(Operation::Unclaim, QUEUE, (task, run)).await?;
+            match self.1 {
+                Ask::Claim => {
+                    let task = answer.claimed_task().ok_or("a claim found no task")?;
+                    client.operate(Operation::Unclaim, QUEUE, (task, run)).await?;
+                }
+                Ask::NewMetrics | Ask::Metrics if !answer.text().contains("taskqueue_figures_up 1") => {
+                    return Err("a scrape was answered without figures".into());
+                }
+                _ => {}
             }
         }
         Ok(latencies)
@@ -290,25 +304,6 @@ pub(crate) async fn dependents(bench: &mut Bench, on: On, count: u64) -> Result<
     let (completion, claimable) = beside_others(bench, &server, complete).await?;
     bench.add("completion ms", completion.as_secs_f64() * 1e3);
     bench.add("all can be claimed after s", claimable.as_secs_f64());
-    Ok(())
-}
-
-/// Measures how long `GET /metrics` takes while somebody works: computed, and given again within a second.
-pub(crate) async fn scrapes(bench: &mut Bench, count: u32) -> Result<()> {
-    let server = bench.prepared(On::Disk).await?;
-    let mut client = server.client().await?;
-    let mut latencies = [("computed", Latencies::default()), ("given again", Latencies::default())];
-    for _ in 0..count {
-        client.operate(Operation::Create, OTHER, (server.numbers.next_task(), 0)).await?;
-        sleep(SCRAPE_PAUSE).await;
-        for (_, latencies) in &mut latencies {
-            let answer = latencies.time(client.get("/metrics")).await?;
-            if !answer.text().contains("taskqueue_figures_up 1") {
-                return Err("a scrape was answered without figures".into());
-            }
-        }
-    }
-    latencies.iter().for_each(|(name, latencies)| bench.latencies(name, latencies));
     Ok(())
 }
 

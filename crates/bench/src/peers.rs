@@ -21,6 +21,7 @@ use crate::figures::{median, progress};
 use crate::load::Load;
 use crate::request::{self, Operation, PAIRS, QUEUE};
 use crate::server::{Bench, On, Process, Server, scratch};
+use crate::usage::printed;
 
 /// How long a server may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -202,9 +203,8 @@ fn node(bench: &Bench, script: &str, server: &str, connections: usize, seconds: 
     let mut command = Command::new("node");
     command.args(["--input-type=module", "--eval", script, "--"]).arg(packages).arg(server);
     command.args([connections.to_string(), seconds.to_string(), request::args()]);
-    let output = command.output()?;
-    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok(rates(&stdout).ok_or_else(|| format!("{stdout}{}", String::from_utf8_lossy(&output.stderr)))?)
+    let stdout = printed(&mut command)?;
+    Ok(rates(&stdout).ok_or(stdout)?)
 }
 
 fn rates(stdout: &str) -> Option<Rates> {

@@ -17,7 +17,7 @@ use crate::figures::{Latencies, cell, median, progress};
 use crate::load::{Load, Measured, WARM_UP};
 use crate::request::{OTHER, Operation, PAIRS, QUEUE};
 use crate::server::{Bench, On, Pile, Server};
-use crate::usage::Perf;
+use crate::usage::{Perf, printed};
 
 /// Pairs per second for which tasks are prepared before the first turn shows how many there are, single and by batches.
 const EXPECTED_PAIRS: [f64; 2] = [40_000.0, 80_000.0];
@@ -264,11 +264,7 @@ impl Subject {
 
 /// Runs pgbench; its transactions per second, if it has run any.
 fn pgbench(database: &Database, arguments: &[&str]) -> Result<f64> {
-    let output = Command::new(program("pgbench")).args(arguments).arg(database.url()).output()?;
-    match output.status.success() {
-        true => Ok(tps(&String::from_utf8_lossy(&output.stdout))),
-        false => Err(String::from_utf8_lossy(&output.stderr).into()),
-    }
+    Ok(tps(&printed(Command::new(program("pgbench")).args(arguments).arg(database.url()))?))
 }
 
 /// The transactions per second in what pgbench says; NaN without any.

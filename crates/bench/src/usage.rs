@@ -95,6 +95,13 @@ pub(crate) fn quiet(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }
 
+/// What a command prints; fails with all that it says.
+pub(crate) fn printed(command: &mut Command) -> Result<String> {
+    let output = command.output()?;
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    if output.status.success() { Ok(stdout) } else { Err(format!("{stdout}{stderr}").into()) }
+}
+
 /// A running perf that counts the syncs of a process, and the file it writes.
 pub(crate) struct Perf {
     child: Child,

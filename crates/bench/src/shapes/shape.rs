@@ -163,21 +163,18 @@ impl Shape {
 
     pub(super) fn fields(&self) -> Vec<Field> {
         let (mut fields, mut prefix) = (Vec::new(), "");
-        for group in self.groups {
-            if group.ends_with('.') || group.ends_with("[]") {
-                prefix = group;
+        for word in self.groups.iter().flat_map(|group| group.split(' ')) {
+            if word.ends_with('.') || word.ends_with("[]") {
+                prefix = word;
                 continue;
             }
-            for word in group.split(' ') {
-                let (name, key) =
-                    word.split_once('=').unwrap_or((word, word.rsplit(['.', '?', '&']).next().unwrap_or(word)));
-                let field = Field { name: name.to_owned(), key: key.trim_end_matches(':') };
-                fields.push(if field.is_of_body() {
-                    Field { name: format!("{prefix}{name}"), ..field }
-                } else {
-                    field
-                });
+            let last = || word.rsplit(['.', '?', '&']).next().unwrap_or(word);
+            let (name, key) = word.split_once('=').unwrap_or_else(|| (word, last()));
+            let mut field = Field { name: name.to_owned(), key: key.trim_end_matches(':') };
+            if field.is_of_body() {
+                field.name.insert_str(0, prefix);
             }
+            fields.push(field);
         }
         fields
     }
