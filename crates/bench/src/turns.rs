@@ -50,15 +50,13 @@ pub(crate) struct Sending {
     pub(crate) turns: (u32, f64),
 }
 
-enum Kind {
-    Pgbench(Database),
-    Server(Server, Option<Others>),
-}
-
 struct Subject {
     sending: Sending,
     side: Side,
-    kind: Kind,
+    /// One of both.
+    server: Option<Server>,
+    pgbench: Option<Database>,
+    others: Option<Others>,
     known: Range<u64>,
     expected_pairs: f64,
     turns: Vec<Measured>,
@@ -90,7 +88,9 @@ pub(crate) async fn run(bench: &mut Bench, sending: Sending) -> Result<()> {
                 subjects[place].turns.push(measured);
             }
         }
-        for subject in &mut subjects {
+        // Those that are compared with the reference.
+        let is_bare = sending.sides[0].on == Some(On::Reference);
+        for subject in subjects.iter_mut().filter(|subject| is_bare && subject.server().is_some()) {
             subject.sample(connections, seconds).await?;
         }
         subjects.iter().for_each(|subject| subject.show(&subjects[0], connections, bench));
@@ -100,41 +100,36 @@ pub(crate) async fn run(bench: &mut Bench, sending: Sending) -> Result<()> {
 
 impl Subject {
     async fn start(bench: &Bench, sending: Sending, side: Side) -> Result<Self> {
-        let (mut known, mut syncs_per_second) = (0..0, f64::NAN);
-        let kind = match side.on {
-            None => {
-                let database = bench.cluster().database();
-                pgbench(&database, &["-i", "-q", "-s", "10"])?;
-                Kind::Pgbench(database)
-            }
-            Some(On::Reference) => Kind::Server(bench.start(On::Reference).await?, None),
-            Some(on) => {
-                let server = bench.start(on).await?;
-                known = server.prepare(bench, bench.piles).await?;
-                server.prepare(bench, side.piles).await?;
-                syncs_per_second = server.folder().map(syncs).transpose()?.unwrap_or(f64::NAN);
-                let others = Others::start(side.beside, bench, &server).await?;
-                Kind::Server(server, others)
-            }
-        };
-        Ok(Self {
+        let mut subject = Self {
             sending,
             side,
-            kind,
-            known,
+            server: None,
+            pgbench: None,
+            others: None,
+            known: 0..0,
             expected_pairs: EXPECTED_PAIRS[usize::from(sending.batch > 1)],
             turns: Vec::new(),
-            syncs_per_second,
+            syncs_per_second: f64::NAN,
             items_per_sync: f64::NAN,
-        })
+        };
+        let Some(on) = side.on else {
+            let database = bench.cluster().database();
+            pgbench(&database, &["-i", "-q", "-s", "10"])?;
+            return Ok(Self { pgbench: Some(database), ..subject });
+        };
+        let server = bench.start(on).await?;
+        if on != On::Reference {
+            subject.known = server.prepare(bench, bench.piles).await?;
+            server.prepare(bench, side.piles).await?;
+            subject.syncs_per_second = server.folder().map(syncs).transpose()?.unwrap_or(f64::NAN);
+            subject.others = Others::start(side.beside, bench, &server).await?;
+        }
+        Ok(Self { server: Some(server), ..subject })
     }
 
     /// The server, if it does the work and is not the reference.
     fn server(&self) -> Option<&Server> {
-        match &self.kind {
-            Kind::Server(server, _) if self.side.on != Some(On::Reference) => Some(server),
-            _ => None,
-        }
+        self.server.as_ref().filter(|_| self.side.on != Some(On::Reference))
     }
 
     /// Creates what the next turn may take, if it takes tasks away.
@@ -149,26 +144,24 @@ impl Subject {
 
     async fn turn(&mut self, connections: usize, seconds: f64) -> Result<Measured> {
         let Sending { cycle, batch, rate, .. } = self.sending;
-        let (server, others) = match &mut self.kind {
-            Kind::Server(server, others) => (server, others),
-            Kind::Pgbench(database) => {
-                let (clients, length) = (connections.to_string(), seconds.ceil().to_string());
-                let threads = if connections == 1 { "1" } else { "2" };
-                let rate = pgbench(database, &["-N", "-c", &clients, "-j", threads, "-M", "prepared", "-T", &length])?;
-                let requests = if batch > 1 { 1.0 } else { cycle.len() as f64 };
-                return Ok(Measured { items: (rate * requests * seconds) as u64, seconds, ..Measured::default() });
-            }
-        };
+        if let Some(database) = &self.pgbench {
+            let (clients, length) = (connections.to_string(), seconds.ceil().to_string());
+            let threads = if connections == 1 { "1" } else { "2" };
+            let rate = pgbench(database, &["-N", "-c", &clients, "-j", threads, "-M", "prepared", "-T", &length])?;
+            let requests = if batch > 1 { 1.0 } else { cycle.len() as f64 };
+            return Ok(Measured { items: (rate * requests * seconds) as u64, seconds, ..Measured::default() });
+        }
+        let server = self.server.as_ref().ok_or("there is no server")?;
         // The reference knows no batches: it is asked the same by single requests.
         let batch = if self.side.on == Some(On::Reference) { 1 } else { batch };
         let queue = if *cycle == [Operation::Poll] { OTHER } else { QUEUE };
         let mut load = Load::new(server, cycle, connections, seconds);
         (load.queue, load.batch, load.rate, load.known) = (queue, batch, rate, self.known.clone());
-        if let Some(others) = others {
+        if let Some(others) = &mut self.others {
             others.begin().await;
         }
         let measured = load.run().await?;
-        if let Some(others) = others {
+        if let Some(others) = &mut self.others {
             others.pause().await?;
         }
         // What is deleted now is no burden on the turns of others.
@@ -181,17 +174,10 @@ impl Subject {
         Ok(measured)
     }
 
-    /// One more turn in which `perf` looks, if the side is compared with the reference. `perf` slows a server a little, so nothing else of
-    /// this turn is used.
+    /// One more turn, in which `perf` looks. It slows a server a little, so nothing else of this turn is used.
     async fn sample(&mut self, connections: usize, seconds: f64) -> Result<()> {
-        let is_compared = self.sending.sides[0].on == Some(On::Reference);
-        let Some((server, folder)) =
-            self.server().filter(|_| is_compared).and_then(|server| Some((server, server.folder()?)))
-        else {
-            return Ok(());
-        };
         self.fill(seconds).await?;
-        let perf = Perf::start(server.pid(), folder);
+        let perf = self.server().and_then(|server| Perf::start(server.pid(), server.folder()?));
         let measured = self.turn(connections, seconds).await?.without_errors()?;
         let syncs = perf.and_then(Perf::syncs).filter(|syncs| *syncs > 0);
         self.items_per_sync = syncs.map_or(f64::NAN, |syncs| measured.answered as f64 / syncs as f64);
@@ -256,7 +242,7 @@ impl Subject {
         }
         // The reference always hands out the same task.
         report.faults[1] += self.server().map_or(0, |server| server.numbers.double_claims());
-        if let Kind::Server(_, Some(others)) = &self.kind {
+        if let Some(others) = &self.others {
             others.figures().into_iter().for_each(|(figure, measured)| report.add(&label, figure, measured, goals));
         }
     }
