@@ -13,9 +13,9 @@ use super::Plan;
 use crate::submission::permit;
 use crate::{BulkUpdate, Store, StoreError, StoreResult, Updated};
 
-/// Plans at a time; others wait like every command. One that is written and one that is made: more would only share the
-/// processors.
-pub(crate) const PLANS: usize = 2;
+/// Plans at a time, from their snapshot to the end of their write; others wait like every command. A second one would take processors
+/// from the writer, for which everybody waits, and in the same queue it would be outdated before its turn comes.
+pub(crate) const PLANS: usize = 1;
 /// Tasks that the write itself decides again at most. When more have changed since the snapshot, the plan is updated first,
 /// outside the writer.
 pub const REDECIDED: usize = 64;
