@@ -364,7 +364,7 @@ impl Store for PostgresStore {
             return Err(StoreError::Unavailable);
         }
         let read = |session: Arc<Session>| async move { reads::check(&session).await };
-        self.readers.read(Lane::Short, "checking the database", read).await
+        self.readers.read(Lane::Check, "checking the database", read).await
     }
 
     async fn close(&self) {

@@ -46,6 +46,8 @@ pub(crate) const END: &str = "COMMIT";
 pub(crate) enum Lane {
     /// A statement or two for a few rows by key, without a transaction that is left to be ended.
     Short,
+    /// The same to see whether the database works: it waits for no other kind of read.
+    Check,
     /// A page that an index leads to, without a filter. It runs in a snapshot, which it begins with [`in_snapshot`].
     Page,
 }
@@ -144,6 +146,8 @@ pub(crate) struct Readers {
     most: usize,
     connections: Arc<Semaphore>,
     pages: Arc<Semaphore>,
+    /// One connection more.
+    checks: Arc<Semaphore>,
     closed: watch::Sender<bool>,
     long: LongReads<LongReader>,
 }
@@ -169,6 +173,7 @@ impl Readers {
             most: reads,
             connections: Arc::new(Semaphore::new(reads)),
             pages: Arc::new(Semaphore::new(reads.saturating_sub(WITHOUT_PAGES).max(1))),
+            checks: Arc::new(Semaphore::new(1)),
             closed: watch::Sender::new(false),
             long: LongReads::new(long_reads, IDLE_LONG_READERS, make, LongReader::close_snapshot),
         }
@@ -196,6 +201,7 @@ impl Readers {
     pub(crate) fn close(&self) {
         self.connections.close();
         self.pages.close();
+        self.checks.close();
         self.long.stop();
         self.closed.send_replace(true);
         drop(self.pool.idle.lock().take());
@@ -210,7 +216,7 @@ impl Readers {
     ) -> StoreResult<T> {
         let permit = Arc::new(self.acquire(lane).await?);
         let mut closed = self.closed.subscribe();
-        let limit = if lane == Lane::Short { READ_TIMEOUT } else { PAGE_TIMEOUT };
+        let limit = if lane == Lane::Page { PAGE_TIMEOUT } else { READ_TIMEOUT };
         let attempts = async {
             let session = match self.pool.take_idle() {
                 Some(session) => session,
@@ -238,11 +244,12 @@ impl Readers {
 
     async fn acquire(&self, lane: Lane) -> StoreResult<ReadPermit> {
         let permit = async {
-            let page = match lane {
-                Lane::Short => None,
-                Lane::Page => Some(Arc::clone(&self.pages).acquire_owned().await?),
+            let (page, connections) = match lane {
+                Lane::Short => (None, &self.connections),
+                Lane::Check => (None, &self.checks),
+                Lane::Page => (Some(Arc::clone(&self.pages).acquire_owned().await?), &self.connections),
             };
-            Ok(ReadPermit { _connection: Arc::clone(&self.connections).acquire_owned().await?, _page: page })
+            Ok(ReadPermit { _connection: Arc::clone(connections).acquire_owned().await?, _page: page })
         };
         match timeout(READ_TIMEOUT, permit).await {
             Ok(permit) => permit.map_err(|_: tokio::sync::AcquireError| StoreError::Unavailable),
@@ -296,7 +303,7 @@ impl PooledSession {
         let Some(session) = self.session.take() else { return };
         let (pool, permit) = (Arc::clone(&self.pool), Arc::clone(&self.permit));
         match lane {
-            Lane::Short => pool.put_back(session),
+            Lane::Short | Lane::Check => pool.put_back(session),
             Lane::Page => drop(tokio::spawn(async move {
                 if session.execute_text(END).await.is_ok() {
                     pool.put_back(session);

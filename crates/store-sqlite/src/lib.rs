@@ -241,7 +241,7 @@ impl Store for SqliteStore {
     async fn read_output(&self, queue: &QueueName, id: TaskId, offset: u64, most_bytes: usize) -> StoreResult<Output> {
         let queue = queue.clone();
         let read = move |file: &Snapshot<'_>| output::get_output(file, &queue, id, offset, most_bytes);
-        self.threads.readers.read(Lane::Short, "reading output", read).await
+        self.threads.readers.read(Lane::Page, "reading output", read).await
     }
 
     async fn read_tasks(&self, queue: &QueueName, read: TaskRead) -> StoreResult<()> {
