@@ -28,7 +28,9 @@ async fn blocked(snapshot: &Snapshot<'_>) -> Result<(), ReadError> {
 }
 
 fn waiting(database: &Database) -> usize {
-    database.rows("SELECT pid FROM pg_stat_activity WHERE wait_event = 'advisory'").len()
+    database
+        .rows("SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'")
+        .len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
