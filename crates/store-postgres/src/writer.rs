@@ -111,7 +111,7 @@ impl BatchFailure {
 }
 
 impl Writer {
-    /// A writer that connects when it is needed.
+    /// A writer without a connection.
     pub(crate) fn new(shared: SharedState, shard: i16) -> std::io::Result<Self> {
         Ok(Self {
             shared,
@@ -140,6 +140,8 @@ impl Writer {
 
     /// Runs until the queue is closed and empty.
     pub(crate) fn run(mut self, queue: &SharedQueue) {
+        // The first command need not wait for it. If it fails, that is logged, and a command tries again.
+        drop(self.connect());
         let mut batches: usize = 0;
         while let Some(batch) = self.next_batch(queue) {
             self.execute(batch);

@@ -40,7 +40,7 @@ impl Writers {
             Writer::new(shared.clone(), shard)
         };
         let ordinary_writers = (0..count).map(writer).collect::<std::io::Result<Vec<_>>>()?;
-        // One is enough for what is left of deleted queues, and the others need no connection before their first command.
+        // One is enough for what is left of deleted queues.
         let heavy_writer = writer(count)?.purging();
         let (long_writer, upkeep_writer) = (writer(count + 1)?, writer(count + 2)?);
         let (ordinary, ordinary_writes) = WriteQueue::new();
