@@ -130,6 +130,24 @@ impl Activity {
         let (waits, runs) = (self.waits.since(&earlier.waits), self.runs.since(&earlier.runs));
         Self { counts: self.counts.since(&earlier.counts), waits, runs }
     }
+
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        self.counts.0.iter().for_each(|count| varint::write(&mut bytes, *count));
+        for durations in [&self.waits, &self.runs] {
+            varint::write(&mut bytes, durations.buckets().len() as u64);
+            for (bucket, count) in durations.buckets() {
+                bytes.push(*bucket);
+                varint::write(&mut bytes, *count);
+            }
+            varint::write(&mut bytes, durations.sum_micros());
+        }
+        bytes
+    }
+
+    pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, Unreadable> {
+        read(&mut bytes).filter(|_| bytes.is_empty()).ok_or(Unreadable)
+    }
 }
 
 word_enum! {
@@ -189,26 +207,6 @@ const VERSION: u8 = 1;
 /// Why stored activity cannot be read: it is damaged, or was written by a program that this one does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable;
-
-impl Activity {
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION];
-        self.counts.0.iter().for_each(|count| varint::write(&mut bytes, *count));
-        for durations in [&self.waits, &self.runs] {
-            varint::write(&mut bytes, durations.buckets().len() as u64);
-            for (bucket, count) in durations.buckets() {
-                bytes.push(*bucket);
-                varint::write(&mut bytes, *count);
-            }
-            varint::write(&mut bytes, durations.sum_micros());
-        }
-        bytes
-    }
-
-    pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, Unreadable> {
-        read(&mut bytes).filter(|_| bytes.is_empty()).ok_or(Unreadable)
-    }
-}
 
 fn read(bytes: &mut &[u8]) -> Option<Activity> {
     if bytes.split_off_first()? != &VERSION {

@@ -68,6 +68,7 @@ impl PendingEntry<'_> {
 
 impl<'a> Delta<'a> {
     pub fn between(before: Option<&'a TaskHead>, after: Option<&'a TaskHead>) -> Self {
+        let active_run = |head: &TaskHead| head.lifecycle.run.map(|run| run.run_id);
         let finished_run = |head: &TaskHead| head.lifecycle.finished_run.map(|run| run.run_id);
         Self {
             tally: Difference::between(before.map(tally_line), after.map(tally_line)),
@@ -93,10 +94,6 @@ fn pending_entry(head: &TaskHead) -> Option<PendingEntry<'_>> {
     let Lifecycle { pending_seq, not_before, unmet, .. } = *lifecycle;
     let entry = PendingEntry { routes, priority: *priority, pending_seq, not_before, blocked: unmet > 0 };
     (lifecycle.status == Status::Pending).then_some(entry)
-}
-
-fn active_run(head: &TaskHead) -> Option<RunId> {
-    head.lifecycle.run.map(|run| run.run_id)
 }
 
 #[cfg(test)]

@@ -54,13 +54,10 @@ pub fn overlaps(paths: &[Vec<&str>]) -> Vec<(usize, usize, Overlap)> {
 /// Sets the member at the end of these steps. Fails with the key of what is no object on the way.
 pub fn insert<'a>(members: &mut Members<'a>, path: &[&'a str], value: Value<'a>) -> Result<(), String> {
     let Some((&step, inner)) = path.split_first() else { return Ok(()) };
-    let at = match members.binary_search_by(|(key, _)| (**key).cmp(step)) {
-        Ok(at) => at,
-        Err(at) => {
-            members.insert(at, (step.into(), Value::Object(Vec::new())));
-            at
-        }
-    };
+    let at = members.binary_search_by(|(key, _)| (**key).cmp(step)).unwrap_or_else(|at| {
+        members.insert(at, (step.into(), Value::Object(Vec::new())));
+        at
+    });
     let slot = &mut members[at].1;
     if inner.is_empty() {
         *slot = value;

@@ -143,11 +143,6 @@ impl Reason {
             Self::WaitingTurn { ahead } => format!("{ahead} tasks come first"),
         }
     }
-
-    /// Returns whether no claim takes the task as long as it is so.
-    const fn prevents_claims(&self) -> bool {
-        !matches!(self, Self::NoWorker { .. } | Self::WaitingTurn { .. })
-    }
 }
 
 /// Says why a task is not claimed. A task that is not pending has no other reason.
@@ -161,7 +156,9 @@ pub fn explain(facts: Facts) -> Explanation {
         let last_heard_at = lease_end.map(|end| end.plus_seconds(-LEASE_SECONDS).min(facts.now));
         vec![Reason::NotPending { status: facts.status, last_heard_at }]
     };
-    Explanation { claimable: !reasons.iter().any(Reason::prevents_claims), reasons }
+    // All other reasons prevent claims.
+    let claimable = reasons.iter().all(|reason| matches!(reason, Reason::NoWorker { .. } | Reason::WaitingTurn { .. }));
+    Explanation { claimable, reasons }
 }
 
 impl Facts {

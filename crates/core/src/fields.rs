@@ -282,8 +282,7 @@ impl<'a> Value<'a> {
 
 /// `10s, 2 times as long each time, at most 1h`.
 fn retry_delay_words(delay: &RetryDelay) -> String {
-    let (first, longest) =
-        (exact_duration(delay.seconds(), Units::Typed), exact_duration(delay.max_seconds(), Units::Typed));
+    let [first, longest] = [delay.seconds(), delay.max_seconds()].map(|seconds| exact_duration(seconds, Units::Typed));
     if delay.seconds() >= delay.max_seconds() || delay.factor() <= 1.0 {
         return if delay.seconds() <= delay.max_seconds() { first } else { longest };
     }

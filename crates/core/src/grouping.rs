@@ -27,15 +27,6 @@ word_enum! {
     }
 }
 
-impl WorkerDimension {
-    fn value_of(self, observation: &Observation) -> &str {
-        match self {
-            Self::Route => observation.report.route.as_str(),
-            Self::Status => observation.report.status.as_str(),
-        }
-    }
-}
-
 /// Returns the dimensions in the text of a `group_by` parameter: each named once, separated by a comma and nothing else.
 pub fn dimensions<D: PartialEq>(text: &str, parse: fn(&str) -> Option<D>) -> Option<Vec<D>> {
     let list: Vec<D> = text.split(',').map(parse).collect::<Option<_>>()?;
@@ -132,7 +123,11 @@ impl Groups {
     pub fn add_observation(&mut self, dimensions: &[WorkerDimension], observation: &Observation) {
         self.count += 1;
         if !dimensions.is_empty() {
-            self.add(dimensions.iter().map(|d| d.value_of(observation).to_owned()).collect(), 1);
+            let value = |dimension: &WorkerDimension| match dimension {
+                WorkerDimension::Route => observation.report.route.as_str().to_owned(),
+                WorkerDimension::Status => observation.report.status.as_str().to_owned(),
+            };
+            self.add(dimensions.iter().map(value).collect(), 1);
         }
     }
 

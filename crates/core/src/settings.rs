@@ -66,22 +66,16 @@ impl SettingsPatch {
         settings.max_running = self.max_running.unwrap_or(settings.max_running);
         match &self.route_limits {
             RouteLimitsPatch::Clear => settings.route_limits.clear(),
-            RouteLimitsPatch::Merge(limits) => merge_limits(&mut settings.route_limits, limits),
+            RouteLimitsPatch::Merge(limits) => limits.iter().for_each(|(route, limit)| match limit {
+                Some(limit) => drop(settings.route_limits.insert(route.clone(), *limit)),
+                None => drop(settings.route_limits.remove(route)),
+            }),
         }
         let (kept, patch) = (&mut settings.retention, self.retention);
         kept.succeeded_seconds = patch.succeeded_seconds.unwrap_or(kept.succeeded_seconds);
         kept.failed_seconds = patch.failed_seconds.unwrap_or(kept.failed_seconds);
         kept.cancelled_seconds = patch.cancelled_seconds.unwrap_or(kept.cancelled_seconds);
         if settings.route_limits.len() > ROUTE_LIMITS_MAX { Err(Refusal::TooManyRouteLimits) } else { Ok(settings) }
-    }
-}
-
-fn merge_limits(limits: &mut BTreeMap<Route, u64>, patch: &BTreeMap<Route, Option<u64>>) {
-    for (route, limit) in patch {
-        match limit {
-            Some(limit) => drop(limits.insert(route.clone(), *limit)),
-            None => drop(limits.remove(route)),
-        }
     }
 }
 

@@ -115,11 +115,8 @@ fn end(lifecycle: &Lifecycle) -> Option<RunEnd> {
 /// Returns what is wrong with a task. `head` is what storage has beside the task: it holds the sizes that it noted.
 pub fn task(task: &Task, head: &TaskHead) -> Vec<Broken> {
     let (life, definition) = (&task.lifecycle, &task.definition);
-    let mut broken: Vec<Broken> = OF_LIFECYCLES
-        .iter()
-        .filter(|(_, _, is_so)| is_so(life, definition.max_attempts))
-        .map(|(rule, what, _)| (*rule, *what))
-        .collect();
+    let of_life = OF_LIFECYCLES.iter().filter(|(_, _, is_so)| is_so(life, definition.max_attempts));
+    let mut broken: Vec<Broken> = of_life.map(|(rule, what, _)| (*rule, *what)).collect();
     let mut never = |rule, what, is_so: bool| {
         if is_so {
             broken.push((rule, what));

@@ -168,7 +168,11 @@ impl Update {
         if self.archived == Some(true) && !task.lifecycle.status.is_ended() {
             return Err(Refusal::NotArchivable { task_id: task.id, status: task.lifecycle.status });
         }
-        let updated = self.replaced(task);
+        let lifecycle = self.lifecycle_after(&task.lifecycle);
+        let result = self.result.as_ref().unwrap_or(&task.outcome.result).clone();
+        let definition = self.definition_after(&task.definition);
+        let outcome = Outcome { result, ..task.outcome.clone() };
+        let updated = Task { definition, lifecycle, outcome, ..task.clone() };
         let attempt = task.lifecycle.attempt;
         if task.lifecycle.status == Status::Pending && updated.definition.max_attempts <= attempt {
             return Err(Refusal::UpdateConflict { task_id: task.id, field: "max_attempts", attempt });
@@ -181,13 +185,6 @@ impl Update {
         }
         let updated_at = now.max(task.lifecycle.updated_at);
         Ok(Some(Task { lifecycle: Lifecycle { updated_at, ..updated.lifecycle }, ..updated }))
-    }
-
-    fn replaced(&self, task: &Task) -> Task {
-        let lifecycle = self.lifecycle_after(&task.lifecycle);
-        let result = self.result.as_ref().unwrap_or(&task.outcome.result).clone();
-        let definition = self.definition_after(&task.definition);
-        Task { definition, lifecycle, outcome: Outcome { result, ..task.outcome.clone() }, ..task.clone() }
     }
 
     /// The definition of a task after this update.

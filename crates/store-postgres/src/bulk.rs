@@ -177,12 +177,8 @@ impl BatchTransaction for PostgresTransaction<'_> {
         found: &[FoundTask],
         _: Option<&dyn ChangeRecord>,
     ) -> Loaded<Vec<(FoundTask, FoundState)>> {
-        let wanted: Vec<i64> = found
-            .iter()
-            .map(|found| found.key)
-            .filter(|key| !self.rows.tasks.contains_key(key))
-            .map(|key| key.0)
-            .collect();
+        let unknown = found.iter().map(|found| found.key).filter(|key| !self.rows.tasks.contains_key(key));
+        let wanted: Vec<i64> = unknown.map(|key| key.0).collect();
         let locked = self.query("locking tasks", &sql::LOCK_FOUND, &[&wanted, &queue.0])?;
         let mut versions = HashMap::with_capacity(locked.len());
         for row in &locked {

@@ -55,11 +55,8 @@ impl Clock {
             correction.apply(Reading { clock_micros: row.micros, step_micros, passed_micros });
         let clock =
             Self::new(ClockRow { offset_micros: correction.offset_micros, ahead_since: correction.ahead_since, ..row });
-        let long_ago = |last_scan_at: Option<Timestamp>| last_scan_at.map(|_| Timestamp::default());
-        match found_ahead {
-            true => Self { last_scan_at: long_ago(clock.last_scan_at), ..clock },
-            false => clock,
-        }
+        let long_ago = clock.last_scan_at.map(|_| Timestamp::default());
+        if found_ahead { Self { last_scan_at: long_ago, ..clock } } else { clock }
     }
 }
 

@@ -34,23 +34,15 @@ pub(crate) fn condition(selection: &TaskSelection, first: usize) -> Condition {
     if !selection.include_archived {
         parts.push(Fragment::exact(NOT_ARCHIVED));
     }
-    if let Some(status) = selection.status {
-        parts.push(writer.one_of("tasks.status", Listed::texts([status.as_str()])));
-    }
-    if let Some(statuses) = selection.among {
-        parts.push(writer.one_of("tasks.status", Listed::texts(statuses.words())));
-    }
-    if let Some(name) = &selection.name {
-        parts.push(writer.one_of("tasks.name", Listed::texts([name.as_str()])));
-    }
+    parts.extend(selection.status.map(|status| writer.one_of("tasks.status", Listed::texts([status.as_str()]))));
+    parts.extend(selection.among.map(|statuses| writer.one_of("tasks.status", Listed::texts(statuses.words()))));
+    parts.extend(selection.name.as_ref().map(|name| writer.one_of("tasks.name", Listed::texts([name.as_str()]))));
     if let Some((_, fuzzy)) = &selection.name_fuzzy
         && !fuzzy.is_unrestricted()
     {
         parts.push(Fragment::inexact("tasks.name IS NOT NULL"));
     }
-    if let Some(filter) = &selection.filter {
-        parts.push(writer.expression(filter.expression(), true));
-    }
+    parts.extend(selection.filter.as_ref().map(|filter| writer.expression(filter.expression(), true)));
     let Fragment { text, exact } = Fragment::all(parts);
     Condition { text, bound: writer.bound, exact }
 }
@@ -344,8 +336,7 @@ impl Writer {
                 self.contains(column, &(member + &canonical(literal).unwrap_or_default()))
             }
             (Ask::Elements(Membership::Contains(Literal::Text(text))), true) => {
-                let parts = vec![self.contains(column, &member), self.contains(column, &quoted(text))];
-                Fragment::all(parts)
+                Fragment::all(vec![self.contains(column, &member), self.contains(column, &quoted(text))])
             }
             (Ask::Value(_) | Ask::Elements(_), true) => self.contains(column, &member),
         }

@@ -250,10 +250,7 @@ impl Store for PostgresStore {
     }
 
     async fn update_tasks(&self, bulk: Arc<BulkUpdate>) -> StoreResult<Updated> {
-        match self.plans {
-            true => update_tasks(self, &bulk).await,
-            false => self.writers.long.write_bulk(bulk, None).await,
-        }
+        if self.plans { update_tasks(self, &bulk).await } else { self.writers.long.write_bulk(bulk, None).await }
     }
 
     async fn act_on_tasks(&self, act: Arc<ActOnTasks>) -> StoreResult<Acted> {

@@ -174,7 +174,11 @@ impl OutputEntry {
     }
 
     fn add(&mut self, offset: u64, bytes: &[u8]) {
-        self.make_room_before(offset);
+        // A piece in the database may still hold bytes there that were pushed out.
+        if let Some(stored) = self.stored.as_mut().filter(|stored| offset < stored.first) {
+            stored.regains = true;
+            self.cut_last();
+        }
         let added = bytes.len() as u64;
         let is_room = |last: &LastPiece| {
             last.end() == offset && last.bytes < SMALL_BYTES && last.bytes + added <= PIECE_BYTES as u64
@@ -192,13 +196,6 @@ impl OutputEntry {
                 self.last = Some(LastPiece { start, bytes: piece.len() as u64, stored: false });
             }
         }
-    }
-
-    /// Notes that bytes are added where a piece in the database may still hold others that were pushed out.
-    fn make_room_before(&mut self, offset: u64) {
-        let Some(stored) = self.stored.as_mut().filter(|stored| offset < stored.first) else { return };
-        stored.regains = true;
-        self.cut_last();
     }
 
     /// The piece that holds the first byte of those in the database will begin with it; that may be the last one.

@@ -66,29 +66,6 @@ pub(crate) async fn save(
     ended::save_retention(session, queue, [before, after].map(|settings| &settings.retention)).await
 }
 
-impl PostgresTransaction<'_> {
-    /// Called before a task changes. If it has ended, or does so now, the settings say whether that is noted (`ended.rs`).
-    pub(crate) fn know_settings(&mut self, queue: QueueKey, lifecycles: &[&Lifecycle]) -> Loaded<()> {
-        if lifecycles.iter().any(|lifecycle| lifecycle.status.is_ended()) {
-            self.load_settings(queue)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn save_settings_of(&mut self, queue: QueueKey, settings: &QueueSettings) -> Loaded<()> {
-        let before = self.load_settings(queue)?.unwrap_or_default();
-        if self.rows.new_queues.values().any(|new| *new == queue) {
-            // Its row has to be there.
-            self.send()?;
-        }
-        self.wrote = true;
-        self.wait("saving settings", save(self.session, queue, &before, settings))?;
-        let kept = (*settings != QueueSettings::default()).then(|| Arc::new(settings.clone()));
-        self.rows.settings.insert(queue, kept);
-        Ok(())
-    }
-}
-
 /// Whether claims look at the settings of their queue before any task is picked for them.
 pub(crate) fn takes_turns(settings: &QueueSettings) -> bool {
     settings.paused || settings.limits_claims()
@@ -135,6 +112,27 @@ impl TransactionRows {
 }
 
 impl PostgresTransaction<'_> {
+    /// Called before a task changes. If it has ended, or does so now, the settings say whether that is noted (`ended.rs`).
+    pub(crate) fn know_settings(&mut self, queue: QueueKey, lifecycles: &[&Lifecycle]) -> Loaded<()> {
+        if lifecycles.iter().any(|lifecycle| lifecycle.status.is_ended()) {
+            self.load_settings(queue)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn save_settings_of(&mut self, queue: QueueKey, settings: &QueueSettings) -> Loaded<()> {
+        let before = self.load_settings(queue)?.unwrap_or_default();
+        if self.rows.new_queues.values().any(|new| *new == queue) {
+            // Its row has to be there.
+            self.send()?;
+        }
+        self.wrote = true;
+        self.wait("saving settings", save(self.session, queue, &before, settings))?;
+        let kept = (*settings != QueueSettings::default()).then(|| Arc::new(settings.clone()));
+        self.rows.settings.insert(queue, kept);
+        Ok(())
+    }
+
     /// What is running in a queue that limits claims. Takes the turn, and picks tasks for all claims of the queue.
     pub(crate) fn running_in_turn(&mut self, queue: QueueKey, route: &Route) -> Loaded<RunningTasks> {
         if !self.rows.turns.contains_key(&queue) {

@@ -83,7 +83,13 @@ impl Checkpointer {
 
     /// Called by the writer after each commit. Copies the rest of the log if that was requested.
     pub(crate) fn committed(&mut self, writer: &Connection) {
-        self.copy_rest(writer);
+        // Not while the thread works: the log may be begun anew only when what the thread copied has been synced.
+        if self.rest_requested.load(Ordering::Relaxed)
+            && let Some(_running) = self.running.try_lock()
+        {
+            self.rest_requested.store(false, Ordering::Relaxed);
+            run(writer, &self.ownership, PASSIVE);
+        }
         let pages = self.log_pages();
         if pages < self.woken_at {
             self.woken_at = 0;
@@ -92,17 +98,6 @@ impl Checkpointer {
             self.woken_at = pages;
             // If the channel is full, the thread has been woken already.
             let _ = self.wake.as_ref().map(|wake| wake.try_send(()));
-        }
-    }
-
-    /// Not while the thread works: the log may be begun anew only when what the thread copied has been synced.
-    fn copy_rest(&self, writer: &Connection) {
-        if !self.rest_requested.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Some(_running) = self.running.try_lock() {
-            self.rest_requested.store(false, Ordering::Relaxed);
-            run(writer, &self.ownership, PASSIVE);
         }
     }
 }

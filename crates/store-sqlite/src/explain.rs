@@ -5,6 +5,7 @@
 //!
 //! Also the tasks around a task, by the keys of their rows.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -97,7 +98,10 @@ fn try_to_explain(
     }
     file.yield_if_due()?;
     let now = seen.now;
-    let workers = routes_with_workers(file, key, now)?;
+    // The routes whose workers were seen lately.
+    let route = |row: &Row<'_>| Ok(rows::worker_state(row)?.0);
+    let workers = file.all_rows(&sql::LIST_WORKER_STATES, params![key.0, now.as_micros()], route)?;
+    let workers: HashSet<Route> = workers.into_iter().collect();
     let of_routes = seen.of_routes.into_iter().map(|(route, running, ahead)| RouteFacts {
         has_worker: workers.contains(&route),
         running,
@@ -111,15 +115,6 @@ fn try_to_explain(
         ..Facts::of(head, now)
     };
     Ok(Ok(explain(facts)))
-}
-
-/// The routes whose workers were seen lately.
-fn routes_with_workers(file: &Snapshot<'_>, queue: QueueKey, now: Timestamp) -> Read<Vec<Route>> {
-    let route = |row: &Row<'_>| Ok(rows::worker_state(row)?.0);
-    let mut routes = file.all_rows(&sql::LIST_WORKER_STATES, params![queue.0, now.as_micros()], route)?;
-    routes.sort_unstable();
-    routes.dedup();
-    Ok(routes)
 }
 
 /// The first dependencies that have not succeeded, as many as are shown, and what they are.

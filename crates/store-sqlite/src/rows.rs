@@ -129,7 +129,7 @@ pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observatio
             metadata: JsonObject::from_canonical(row.get_ref(METADATA)?.as_str()?),
         },
         telemetry: telemetry
-            .zip(time_or_null(row, TELEMETRY_UPDATED_AT)?)
+            .zip(row.get::<_, Option<i64>>(TELEMETRY_UPDATED_AT)?.map(Timestamp::from_micros))
             .map(|(value, updated_at)| Telemetry { value, updated_at }),
         last_seen_at: time(row, LAST_SEEN_AT)?,
         expires_at: time(row, EXPIRES_AT)?,
@@ -244,10 +244,6 @@ where
 
 fn time(row: &Row<'_>, column: impl RowIndex) -> Result<Timestamp> {
     row.get(column).map(Timestamp::from_micros)
-}
-
-fn time_or_null(row: &Row<'_>, column: impl RowIndex) -> Result<Option<Timestamp>> {
-    Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros))
 }
 
 /// A count, which is never negative.

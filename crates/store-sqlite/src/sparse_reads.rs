@@ -54,11 +54,6 @@ pub(crate) fn queue_share(file: &Snapshot<'_>, queue: QueueKey) -> Read<QueueSha
 }
 
 impl QueueShare {
-    /// A task on the walk along the index of the queue costs twice as much as one in a scan of the table.
-    fn is_scanned(self) -> bool {
-        self.own.saturating_mul(2) >= self.every
-    }
-
     /// Returns what it costs to visit every task of the queue, in tasks of a scan.
     pub(crate) fn cost_of_visit(self) -> u64 {
         self.every.min(self.own.saturating_mul(2))
@@ -66,7 +61,9 @@ impl QueueShare {
 
     /// The cheapest way to visit every task of the queue.
     pub(crate) fn visit_statement(self, heavy: bool) -> &'static str {
-        let statement = if self.is_scanned() { &sql::SCAN_TASKS } else { &sql::WALK_TASKS };
+        // A task on the walk along the index of the queue costs twice as much as one in a scan of the table.
+        let is_scanned = self.own.saturating_mul(2) >= self.every;
+        let statement = if is_scanned { &sql::SCAN_TASKS } else { &sql::WALK_TASKS };
         statement.choose(heavy)
     }
 }

@@ -152,7 +152,13 @@ impl Writer {
                 self.with_claim_index(Self::purge);
             }
         }
-        self.with_claim_index(Self::flush_at_close);
+        // Writes what is only in memory, so that the next start has little to read.
+        self.with_claim_index(|writer| {
+            if writer.ready() && writer.claim_index.history.close() {
+                // If it fails, that was logged, and the next start reads a few rows more.
+                let _ = writer.in_transaction(|_| Ok(()));
+            }
+        });
         let paused = self.checkpointer.pause();
         checkpoint::empty_log(&self.connection, &self.shared.ownership);
         drop(paused);
@@ -339,14 +345,6 @@ impl Writer {
             }
         }
         self.shared.waiters.wake_unless(|run_id| self.claim_index.active_run(run_id).is_some());
-    }
-
-    /// Writes what is only in memory, so that the next start has little to read.
-    fn flush_at_close(&mut self) {
-        if self.ready() && self.claim_index.history.close() {
-            // If it fails, that was logged, and the next start reads a few rows more.
-            let _ = self.in_transaction(|_| Ok(()));
-        }
     }
 
     fn purge(&mut self) {

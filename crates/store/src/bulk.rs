@@ -87,15 +87,10 @@ impl<T: BatchTransaction> Execution<'_, T> {
                 }
                 for (key, before) in heads {
                     let Some(effect) = effects.get(key) else { continue };
-                    let again;
-                    let before = match self.after_commit.settled.contains(key) {
-                        true => {
-                            // It waits for one of those before it.
-                            again = self.tx.load_head(*key)?;
-                            &again
-                        }
-                        false => before,
-                    };
+                    // One that waits for one of those before it may have changed.
+                    let is_settled = self.after_commit.settled.contains(key);
+                    let again = is_settled.then(|| self.tx.load_head(*key)).transpose()?;
+                    let before = again.as_ref().unwrap_or(before);
                     let after = update.updated_head(before, *effect, now);
                     self.tx.save_effect(queue.key, *key, (before, &after), update, *effect, merged.get(key))?;
                     self.after_commit.updated(queue.name, before, &after);

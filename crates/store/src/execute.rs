@@ -33,6 +33,13 @@ use crate::{StoreError, StoreResult};
 /// seconds that is more than 10,000 queues can have.
 const FORGOTTEN_SPANS_AT_ONCE: u32 = 2_000;
 
+/// Tasks that are deleted at most: some milliseconds, so that claims hardly notice.
+const DELETED_AT_ONCE: usize = 250;
+
+/// Run ids of deleted tasks that one scan forgets at most: some ten milliseconds. At a scan every 5 seconds that is more
+/// than can be deleted for a day without running out of disk first.
+const FORGOTTEN_AT_ONCE: u32 = 10_000;
+
 /// The execution of commands in one transaction. A refused command has written nothing, except the expiry of a lease that had ended
 /// before.
 pub(crate) struct Execution<'a, T> {
@@ -249,19 +256,10 @@ impl<T: BatchTransaction> Execution<'_, T> {
         let task = self.tx.find_task(queue.key, id)?;
         task.ok_or_else(|| Refusal::TaskNotFound { queue: queue.name.clone(), task_id: id }.into())
     }
-}
 
-// What is due and nobody asks for: leases that are over, tasks whose time has come, dependents that were left, ended tasks that are
-// kept no longer. A part of it at a time, so that others are served in between.
+    // What is due and nobody asks for: leases that are over, tasks whose time has come, dependents that were left, ended tasks that are
+    // kept no longer. A part of it at a time, so that others are served in between.
 
-/// Tasks that are deleted at most: some milliseconds, so that claims hardly notice.
-const DELETED_AT_ONCE: usize = 250;
-
-/// Run ids of deleted tasks that one scan forgets at most: some ten milliseconds. At a scan every 5 seconds that is more
-/// than can be deleted for a day without running out of disk first.
-const FORGOTTEN_AT_ONCE: u32 = 10_000;
-
-impl<T: BatchTransaction> Execution<'_, T> {
     pub(crate) fn upkeep(&mut self, _: &Upkeep) -> StoreResult<UpkeepReport> {
         let released = self.tx.release_delayed()?;
         if released > 0 {

@@ -188,10 +188,7 @@ impl<S> WriteBacklog<S> {
     /// Takes back what a transaction was too full for, before all others of its kind.
     pub fn put_back(&mut self, writes: Vec<QueuedWrite<S>>) {
         for write in writes.into_iter().rev() {
-            match write.is_light() {
-                true => self.light.push_front(write),
-                false => self.heavy.push_front(write),
-            }
+            if write.is_light() { self.light.push_front(write) } else { self.heavy.push_front(write) }
         }
     }
 

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use super::ast::{Document, DocumentPredicate, Expression, Literal, Membership, ObservationDocument};
 use super::eval::{LastErrorFields, TaskFields};
 use super::fields::{LastErrorPredicate, ObservationPredicate, TaskPredicate};
-use crate::json::{Found, JsonStr, Pass, Paths, elements};
+use crate::json::{Found, Pass, Paths, elements};
 use crate::limits::JSON_DEPTH;
 use crate::observation::Observation;
 
@@ -289,9 +289,8 @@ fn rank(literal: &Literal) -> u8 {
 
 /// Returns the order between a literal and an element; containers sort behind every literal.
 fn order_of_element(literal: &Literal, element: &Found<'_>) -> Ordering {
-    let text = |text: &str, element: &JsonStr<'_>| element.order(text).reverse();
     match (literal, element) {
-        (Literal::Text(literal), Found::Str(element)) => text(literal, element),
+        (Literal::Text(literal), Found::Str(element)) => element.order(literal).reverse(),
         (_, Found::Str(_)) => Ordering::Less,
         (literal, Found::Null) => order(literal, &Literal::Null),
         (literal, Found::Bool(element)) => order(literal, &Literal::Bool(*element)),

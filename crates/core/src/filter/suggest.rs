@@ -18,12 +18,9 @@ pub(super) fn keyword(word: &str) -> Option<&'static str> {
 /// The candidate that `word` may be a misspelling or the beginning of.
 pub fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word = word.to_ascii_lowercase().into_bytes();
-    let (distance, best) = candidates
-        .iter()
-        .filter(|candidate| candidate.len().abs_diff(word.len()) <= 2)
-        .map(|candidate| (generic_levenshtein(&word, &candidate.as_bytes().to_vec()), *candidate))
-        .min_by_key(|(distance, _)| *distance)
-        .unzip();
+    let similar = candidates.iter().filter(|candidate| candidate.len().abs_diff(word.len()) <= 2);
+    let measured = similar.map(|candidate| (generic_levenshtein(&word, &candidate.as_bytes().to_vec()), *candidate));
+    let (distance, best) = measured.min_by_key(|(distance, _)| *distance).unzip();
     match distance {
         Some(distance) if distance <= 2 && distance * 2 < word.len() => best,
         _ => candidates.iter().find(|candidate| word.len() >= 3 && candidate.as_bytes().starts_with(&word)).copied(),

@@ -185,7 +185,9 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
         Value::Int(integer) => write_integer(out, *integer),
-        Value::Float(float) => write_float(out, *float),
+        // The shortest text that reads back as the same float and never as an integer: what `{:?}` promises. Writing to memory
+        // does not fail.
+        Value::Float(float) => _ = write!(out, "{float:?}"),
         Value::Str(text) => write_string(out, text),
         Value::Array(items) => write_array(out, items, write_value),
         Value::Object(members) => {
@@ -201,12 +203,6 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
             out.push(b'}');
         }
     }
-}
-
-/// Appends the shortest text that reads back as the same float and never as an integer: what `{:?}` promises.
-fn write_float(out: &mut Vec<u8>, float: f64) {
-    // Writing to memory does not fail.
-    let _ = write!(out, "{float:?}");
 }
 
 /// Appends an integer in decimal.

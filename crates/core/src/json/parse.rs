@@ -310,25 +310,7 @@ impl<'a> Reader<'a> {
     fn malformed<T>(&self, message: &'static str) -> Result<T, ParseError> {
         Err(ParseError::Malformed { message, byte: self.at })
     }
-}
 
-/// Sorts members by key and keeps the last of equal keys.
-fn sort_members(members: &mut Vec<(Cow<'_, str>, Value<'_>)>) {
-    if members.is_sorted_by(|left, right| left.0 < right.0) {
-        return;
-    }
-    // The sort is stable, so the last of equal keys is the last one written.
-    members.sort_by(|left, right| left.0.cmp(&right.0));
-    members.dedup_by(|later, earlier| {
-        let same = later.0 == earlier.0;
-        if same {
-            std::mem::swap(later, earlier);
-        }
-        same
-    });
-}
-
-impl<'a> Reader<'a> {
     /// Passes over a value, if need be behind white space, and gives its text.
     pub fn skip(&mut self) -> Result<&'a str, ParseError> {
         self.skip_space();
@@ -377,6 +359,22 @@ impl<'a> Reader<'a> {
     fn begin_entry(&mut self, is_object: bool) -> Result<(), ParseError> {
         if is_object { self.key().map(drop) } else { Ok(()) }
     }
+}
+
+/// Sorts members by key and keeps the last of equal keys.
+fn sort_members(members: &mut Vec<(Cow<'_, str>, Value<'_>)>) {
+    if members.is_sorted_by(|left, right| left.0 < right.0) {
+        return;
+    }
+    // The sort is stable, so the last of equal keys is the last one written.
+    members.sort_by(|left, right| left.0.cmp(&right.0));
+    members.dedup_by(|later, earlier| {
+        let same = later.0 == earlier.0;
+        if same {
+            std::mem::swap(later, earlier);
+        }
+        same
+    });
 }
 
 fn end_of(is_object: bool) -> u8 {

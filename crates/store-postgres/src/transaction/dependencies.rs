@@ -38,6 +38,11 @@ const UNSETTLED_AT_ONCE: i64 = 100;
 /// Tasks that did not exist when they were waited for which one transaction looks at, at most: a few milliseconds.
 const MISSING_AT_ONCE: i64 = 1_000;
 
+/// Pairs that are found at once: a few milliseconds, and few tasks are held that the transaction does not get to.
+const WALKED: usize = 250;
+/// Pairs that are listed at once. Since they were found there may be more.
+const LISTED: i64 = 1_000;
+
 impl PostgresTransaction<'_> {
     /// Those of these queues, which no command has named, whose tasks this transaction may change, with the settings that count. Others
     /// may hold one for themselves alone.
@@ -223,10 +228,9 @@ impl PostgresTransaction<'_> {
         let Some(last) = found.back().map(|row| row.key) else { return Ok(None) };
         self.rows.dependencies.unsettled_seen = (last, seen + found.len());
         let mut named: BTreeMap<QueueKey, Vec<TaskId>> = BTreeMap::new();
-        found
-            .iter()
-            .filter(|row| row.has_queue)
-            .for_each(|row| named.entry(row.queue).or_default().push(row.dependency));
+        for row in found.iter().filter(|row| row.has_queue) {
+            named.entry(row.queue).or_default().push(row.dependency);
+        }
         for (queue, ids) in named {
             self.lock_statuses(queue, &ids)?;
         }
@@ -250,14 +254,7 @@ impl PostgresTransaction<'_> {
         self.wrote |= self.execute("looking up missing dependencies", &sql::CONFIRM_MISSING, params)? > 0;
         Ok(())
     }
-}
 
-/// Pairs that are found at once: a few milliseconds, and few tasks are held that the transaction does not get to.
-const WALKED: usize = 250;
-/// Pairs that are listed at once. Since they were found there may be more.
-const LISTED: i64 = 1_000;
-
-impl PostgresTransaction<'_> {
     /// If the dependents of this task were expected to be asked for: loads them together with others that are expected.
     fn walk_from(&mut self, (queue, dependency): Dependency) -> Loaded<()> {
         let expected = self.rows.dependencies.take_expected((queue, dependency), WALKED);

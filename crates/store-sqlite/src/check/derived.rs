@@ -58,8 +58,7 @@ pub(super) fn check_in_shares(checked: &mut Checked<'_, '_>, runs: u64, counts: 
     let all_counts = count("SELECT count(*) FROM tally")?;
     let of = all_runs.div_ceil(runs).max(all_counts.div_ceil(counts)).max(1);
     for number in 0..of {
-        let share = Share { number, of };
-        check_share(checked, share)?;
+        check_share(checked, Share { number, of })?;
         if checked.watch.is_stopped() {
             break;
         }

@@ -11,7 +11,7 @@
 
 use rusqlite::Row;
 use taskqueue_core::task::{ActiveRun, FinishedRun};
-use taskqueue_core::{Lifecycle, Route, RunEnd, Scheduling, Status, TaskHead, Timestamp};
+use taskqueue_core::{Lifecycle, Route, RunEnd, RunId, Scheduling, Status, TaskHead, Timestamp};
 
 use super::packed::{Packer, Unpacker, Unreadable, run_id};
 
@@ -29,8 +29,6 @@ const UNMET: u8 = 1 << 2;
 const ARCHIVED: u8 = 1 << 3;
 const SCHEDULED: u8 = 1 << 4;
 
-/// Bytes of a run id.
-const RUN_ID: usize = 14;
 /// Enough for a usual task while it is running.
 const USUAL_BYTES: usize = 128;
 
@@ -193,7 +191,7 @@ impl<'a> PackedHead<'a> {
         let mut packed = Unpacker::new(bytes)?;
         let finished_run_id = match packed.byte()? {
             0 => None,
-            1 => Some(packed.fixed_text(RUN_ID)?),
+            1 => Some(packed.fixed_text(RunId::LENGTH)?),
             _ => return Err(Unreadable),
         };
         let flags = packed.byte()?;
@@ -211,7 +209,7 @@ impl<'a> PackedHead<'a> {
         let (mut extended, scheduling_length) =
             if flags & EXTENDED == 0 { (Extended::default(), None) } else { Extended::unpack(&mut packed)? };
         let mut texts = packed.texts()?;
-        let run = lease_expires_at.map(|until| texts.next(RUN_ID).map(|id| (id, until))).transpose()?;
+        let run = lease_expires_at.map(|until| texts.next(RunId::LENGTH).map(|id| (id, until))).transpose()?;
         let last_route = last_route_length.map(|length| texts.next(length)).transpose()?;
         extended.scheduling = scheduling_length.map(|length| texts.next(length)).transpose()?;
         let routes = texts.rest();

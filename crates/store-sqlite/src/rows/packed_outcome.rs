@@ -6,7 +6,7 @@
 use rusqlite::{Row, RowIndex};
 use taskqueue_core::filter::LastErrorFields;
 use taskqueue_core::task::{Failure, LastError, LastRun, Progress};
-use taskqueue_core::{JsonObject, Outcome, Timestamp};
+use taskqueue_core::{JsonObject, Outcome, RunId, Timestamp};
 
 use super::packed::{Packer, Unpacker, Unreadable, run_id};
 
@@ -18,8 +18,6 @@ const PROGRESS: u8 = 1 << 4;
 /// The error has no id of a run.
 const NO_RUN: u8 = 1 << 5;
 
-/// Bytes of a run id.
-const RUN_ID: usize = 14;
 const EMPTY: &str = "{}";
 
 /// `outcomes.outcome`, borrowed.
@@ -121,7 +119,7 @@ impl<'a> PackedOutcome<'a> {
         let last_error = match error {
             None => None,
             Some((occurred_at, attempt)) => {
-                let run_id = if has(NO_RUN) { None } else { Some(text(Some(RUN_ID))?) };
+                let run_id = if has(NO_RUN) { None } else { Some(text(Some(RunId::LENGTH))?) };
                 let (kind, message) = (text(kind)?, text(message)?);
                 let traceback = if has(TRACEBACK) { Some(text(traceback)?) } else { None };
                 Some(LastErrorFields { kind, message, traceback, occurred_at, attempt, run_id })

@@ -20,6 +20,25 @@ use crate::command::{
 use crate::transaction::{BatchTransaction, Needed, Queue, RunUse, TaskKey};
 use crate::{StoreError, StoreResult};
 
+/// The task of a run that says something, as it is before.
+struct RunTask<'a> {
+    queue: Queue<'a>,
+    key: TaskKey,
+    run_id: RunId,
+    before: TaskHead,
+}
+
+/// The common part of the claims of a command.
+#[derive(Clone, Copy)]
+struct Claims<'a> {
+    queue: Queue<'a>,
+    route: &'a Route,
+    worker: Option<&'a JsonObject>,
+}
+
+/// The task that a run has, and the end of its lease.
+type ActiveClaim = (TaskKey, Timestamp);
+
 impl<T: BatchTransaction> Execution<'_, T> {
     pub(crate) fn heartbeat(&mut self, command: &Heartbeat) -> StoreResult<Timestamp> {
         let queue = self.existing_queue(&command.queue)?;
@@ -100,28 +119,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         }
         Ok(())
     }
-}
 
-/// The task of a run that says something, as it is before.
-struct RunTask<'a> {
-    queue: Queue<'a>,
-    key: TaskKey,
-    run_id: RunId,
-    before: TaskHead,
-}
-
-/// The common part of the claims of a command.
-#[derive(Clone, Copy)]
-struct Claims<'a> {
-    queue: Queue<'a>,
-    route: &'a Route,
-    worker: Option<&'a JsonObject>,
-}
-
-/// The task that a run has, and the end of its lease.
-type ActiveClaim = (TaskKey, Timestamp);
-
-impl<T: BatchTransaction> Execution<'_, T> {
     pub(crate) fn claim(&mut self, command: &Claim) -> ClaimedItem {
         let queue = self.existing_queue(&command.queue)?;
         let claims = Claims { queue, route: &command.route, worker: command.worker.as_ref() };
@@ -192,9 +190,7 @@ impl<T: BatchTransaction> Execution<'_, T> {
         let (key, lease_expires_at) = active;
         Ok(Box::new(Claimed { task: self.tx.load_task(queue, key)?, run_id, lease_expires_at }))
     }
-}
 
-impl<T: BatchTransaction> Execution<'_, T> {
     pub(crate) fn create_tasks(&mut self, CreateTasks { queue, tasks }: &CreateTasks) -> StoreResult<Items<bool>> {
         let queue = self.existing_queue(queue)?;
         self.tx.prepare(queue.key, Needed::Tasks(tasks.iter().map(|(id, _)| *id).collect()))?;
