@@ -79,11 +79,8 @@ impl FailedDependency {
             DependencyState::Deleted => "was deleted",
             DependencyState::Waiting | DependencyState::Succeeded | DependencyState::Failed => "failed",
         };
-        Failure {
-            kind: DEPENDENCY_FAILED.into(),
-            message: format!("the task {} that this one waits for {what}", self.id).into(),
-            traceback: None,
-        }
+        let message = format!("the task {} that this one waits for {what}", self.id);
+        Failure { kind: DEPENDENCY_FAILED.into(), message: message.into(), traceback: None }
     }
 }
 

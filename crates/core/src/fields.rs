@@ -101,16 +101,8 @@ pub const FIELDS: &[TaskField] = &[
 
 /// A field that the server sets and that can only be read.
 const fn field(path: &'static str, kind: Kind, value: for<'a> fn(&TaskView<'a>) -> Option<Value<'a>>) -> TaskField {
-    TaskField {
-        path,
-        label: path,
-        kind,
-        set_by: SetBy::Server,
-        is_optional: false,
-        is_filterable: false,
-        menu_place: None,
-        value,
-    }
+    let (is_optional, is_filterable, menu_place) = (false, false, None);
+    TaskField { path, label: path, kind, set_by: SetBy::Server, is_optional, is_filterable, menu_place, value }
 }
 
 fn routes<'a>(task: &TaskView<'a>) -> Value<'a> {

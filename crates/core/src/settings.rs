@@ -174,12 +174,8 @@ impl<T> Retention<T> {
 
     /// The retention whose fields `read` reads by their names.
     pub fn read(read: impl FnMut(&'static str) -> Option<T>) -> Option<Self> {
-        let [succeeded_seconds, failed_seconds, cancelled_seconds] = Self::FIELDS.map(read);
-        Some(Self {
-            succeeded_seconds: succeeded_seconds?,
-            failed_seconds: failed_seconds?,
-            cancelled_seconds: cancelled_seconds?,
-        })
+        let [succeeded, failed, cancelled] = Self::FIELDS.map(read);
+        Some(Self { succeeded_seconds: succeeded?, failed_seconds: failed?, cancelled_seconds: cancelled? })
     }
 
     /// Each field with its name.

@@ -84,11 +84,6 @@ impl DependencyRows {
         self.pairs.insert((queue, dependency, task), Noted { state, changed: true });
     }
 
-    /// Whether the database holds this already, so that others see who waits.
-    fn is_stored(&self, pair: &Pair, state: DependencyState) -> bool {
-        self.pairs.get(pair) == Some(&Noted { state: Some(state), changed: false })
-    }
-
     pub(crate) fn replace(
         &mut self,
         queue: QueueKey,
@@ -103,7 +98,8 @@ impl DependencyRows {
             }
         }
         for (id, state) in after {
-            if self.is_stored(&(queue, *id, task), *state) {
+            // What the database holds already, others see.
+            if self.pairs.get(&(queue, *id, task)) == Some(&Noted { state: Some(*state), changed: false }) {
                 continue;
             }
             self.save(queue, *id, task, Some(*state));

@@ -121,12 +121,8 @@ impl Default for Concurrency {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            schema: "taskqueue".to_owned(),
-            outage_credit_seconds: OUTAGE_CREDIT_SECONDS,
-            clock: None,
-            concurrency: Concurrency::default(),
-        }
+        let (schema, concurrency) = ("taskqueue".to_owned(), Concurrency::default());
+        Self { schema, outage_credit_seconds: OUTAGE_CREDIT_SECONDS, clock: None, concurrency }
     }
 }
 
@@ -182,15 +178,8 @@ impl PostgresStore {
         let waiters = Arc::clone(&wakeups.waiters);
         background_tasks.spawn(notify::run(wakeups, Arc::clone(&connector)));
         background_tasks.spawn(purge::run_vacuum(dead, connector));
-        Ok(Self {
-            writers,
-            readers,
-            parts: StoreParts::new("PostgreSQL", activity, waiters, Some(secret)),
-            size: Arc::default(),
-            _background_tasks: background_tasks,
-            clock,
-            plans,
-        })
+        let parts = StoreParts::new("PostgreSQL", activity, waiters, Some(secret));
+        Ok(Self { writers, readers, parts, size: Arc::default(), _background_tasks: background_tasks, clock, plans })
     }
 
     fn now(&self) -> Option<taskqueue_core::time::Timestamp> {

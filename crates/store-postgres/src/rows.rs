@@ -357,12 +357,8 @@ pub(crate) fn named_queue(row: &Row) -> Read<(QueueKey, QueueName)> {
 }
 
 pub(crate) fn clock(row: &Row) -> Read<ClockRow> {
-    Ok(ClockRow {
-        micros: get(row, "micros")?,
-        offset_micros: get(row, "offset_micros")?,
-        last_scan_at: get(row, "last_scan_at")?,
-        ahead_since: get(row, "ahead_since")?,
-    })
+    let (last_scan_at, ahead_since) = (get(row, "last_scan_at")?, get(row, "ahead_since")?);
+    Ok(ClockRow { micros: get(row, "micros")?, offset_micros: get(row, "offset_micros")?, last_scan_at, ahead_since })
 }
 
 /// What a statement of a check found different, with the key of the row.
@@ -392,15 +388,11 @@ pub(crate) fn observation(row: &Row, queue: &QueueName) -> Read<Observation> {
     };
     let measured = |value| Ok(Telemetry { value, updated_at: get(row, TELEMETRY_UPDATED_AT)? });
     let telemetry = unless_null(row, TELEMETRY, measured)?;
+    let (route, status) = (get(row, ROUTE)?, get(row, STATUS)?);
     Ok(Observation {
         id: get(row, ID)?,
         queue: queue.clone(),
-        report: Report {
-            route: get(row, ROUTE)?,
-            status: get(row, STATUS)?,
-            task_id: get(row, TASK_ID)?,
-            metadata: get(row, METADATA)?,
-        },
+        report: Report { route, status, task_id: get(row, TASK_ID)?, metadata: get(row, METADATA)? },
         telemetry,
         last_seen_at: get(row, LAST_SEEN_AT)?,
         expires_at: get(row, EXPIRES_AT)?,

@@ -117,13 +117,8 @@ impl Entry {
     /// The whole task, if its heavy part is loaded.
     pub(crate) fn task(&self, queue: &QueueName) -> Option<Task> {
         let Body { definition, outcome } = self.body.clone()?;
-        Some(Task {
-            queue: queue.clone(),
-            id: self.head.id,
-            definition,
-            lifecycle: self.head.lifecycle.clone(),
-            outcome,
-        })
+        let lifecycle = self.head.lifecycle.clone();
+        Some(Task { queue: queue.clone(), id: self.head.id, definition, lifecycle, outcome })
     }
 
     /// Whether a claim for this route may take it.

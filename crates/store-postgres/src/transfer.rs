@@ -97,14 +97,8 @@ impl PostgresTransfer {
         let session = connector.session(&statements).await.map_err(|error| error.to_store_error("connecting"))?;
         session.begin(BEGIN).await.map_err(|error| failed("beginning", &error))?;
         let (offset_micros, first) = lock_clock(&session, schema, &hosts).await?;
-        let mut transfer = Self {
-            session,
-            analyze: schema.apply(ANALYZE),
-            queues: BTreeMap::new(),
-            numbers: first..first + BLOCK,
-            offset_micros,
-            last_number: 0,
-        };
+        let (analyze, numbers) = (schema.apply(ANALYZE), first..first + BLOCK);
+        let mut transfer = Self { session, analyze, queues: BTreeMap::new(), numbers, offset_micros, last_number: 0 };
         transfer.load_queues().await?;
         Ok(transfer)
     }

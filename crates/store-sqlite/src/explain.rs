@@ -102,11 +102,9 @@ fn try_to_explain(
     let route = |row: &Row<'_>| Ok(rows::worker_state(row)?.0);
     let workers = file.all_rows(&sql::LIST_WORKER_STATES, params![key.0, now.as_micros()], route)?;
     let workers: HashSet<Route> = workers.into_iter().collect();
-    let of_routes = seen.of_routes.into_iter().map(|(route, running, ahead)| RouteFacts {
-        has_worker: workers.contains(&route),
-        running,
-        ahead,
-        route,
+    let of_routes = seen.of_routes.into_iter().map(|(route, running, ahead)| {
+        let has_worker = workers.contains(&route);
+        RouteFacts { route, running, has_worker, ahead }
     });
     let facts = Facts {
         settings: seen.settings.map(|settings| (*settings).clone()).unwrap_or_default(),

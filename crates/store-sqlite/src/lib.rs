@@ -103,12 +103,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            outage_credit_seconds: OUTAGE_CREDIT_SECONDS,
-            pending_bytes: usize::MAX,
-            long_reads: 64,
-            history: HistoryOptions::default(),
-        }
+        let history = HistoryOptions::default();
+        Self { outage_credit_seconds: OUTAGE_CREDIT_SECONDS, pending_bytes: usize::MAX, long_reads: 64, history }
     }
 }
 
@@ -171,11 +167,9 @@ impl SqliteStore {
         let writer = Writer::new(connection, claim_index, ownership, clock, credit_seconds, threads);
         let shared = writer.shared.clone();
         let SharedState { activity, waiters, .. } = shared.clone();
-        Ok(Self {
-            threads: Arc::new(Threads::start(readers, writer).map_err(unusable)?),
-            parts: StoreParts::new("SQLite", activity, waiters, Some(secret)),
-            shared,
-        })
+        let threads = Arc::new(Threads::start(readers, writer).map_err(unusable)?);
+        let parts = StoreParts::new("SQLite", activity, waiters, Some(secret));
+        Ok(Self { threads, parts, shared })
     }
 }
 
@@ -286,14 +280,8 @@ impl Store for SqliteStore {
         let Threads { readers, queue, .. } = &*self.threads;
         let (queued_writes, queue_capacity) = queue.length_and_capacity();
         let (readers_in_use, all_readers) = readers.in_use_and_all();
-        ProcessFigures {
-            writer: self.shared.figures.read(),
-            queued_writes,
-            queue_capacity,
-            readers: all_readers,
-            readers_in_use,
-            long_reads: readers.long_reads_under_way(),
-        }
+        let (writer, long_reads) = (self.shared.figures.read(), readers.long_reads_under_way());
+        ProcessFigures { writer, queued_writes, queue_capacity, readers: all_readers, readers_in_use, long_reads }
     }
 
     fn parts(&self) -> &StoreParts {

@@ -8,6 +8,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
 /// Behind the name of what is being written.
 pub const SUFFIX: &str = ".taskqueue-partial";
 
@@ -65,13 +67,7 @@ impl NewFile {
             std::fs::rename(&self.path, &self.place)?;
         } else {
             // Fails if somebody has put another file there meanwhile, where renaming would replace it.
-            rustix::fs::renameat_with(
-                rustix::fs::CWD,
-                &self.path,
-                rustix::fs::CWD,
-                &self.place,
-                rustix::fs::RenameFlags::NOREPLACE,
-            )?;
+            renameat_with(CWD, &self.path, CWD, &self.place, RenameFlags::NOREPLACE)?;
         }
         self.placed = true;
         sync_folder(&self.place)

@@ -89,12 +89,8 @@ impl Readers {
         }
         // A weak reference: the store releases the file when the threads have closed their connections, not when they end.
         let ownership = Arc::downgrade(ownership);
-        let long = LongReads::new(
-            long_reads,
-            IDLE_LONG_READERS,
-            move || LongReader { ownership: ownership.clone(), connection: None },
-            |_| (),
-        );
+        let make = move || LongReader { ownership: ownership.clone(), connection: None };
+        let long = LongReads::new(long_reads, IDLE_LONG_READERS, make, |_| ());
         Ok(Self { lanes: RwLock::new(Some(Lanes { short, page })), threads: Mutex::new(handles), long, in_use })
     }
 

@@ -118,12 +118,8 @@ pub struct WriterCounts {
 
 impl Default for WriterFigures {
     fn default() -> Self {
-        Self {
-            commands: Histogram::new(&COMMAND_BOUNDS),
-            commits: Histogram::new(&MICROS_BOUNDS),
-            syncs: Histogram::new(&MICROS_BOUNDS),
-            failures: AtomicU64::new(0),
-        }
+        let (commits, syncs) = (Histogram::new(&MICROS_BOUNDS), Histogram::new(&MICROS_BOUNDS));
+        Self { commands: Histogram::new(&COMMAND_BOUNDS), commits, syncs, failures: AtomicU64::new(0) }
     }
 }
 

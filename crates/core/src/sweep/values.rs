@@ -195,11 +195,8 @@ impl Decimal {
         if digits.trim_start_matches('-').len() > DIGITS_MAX {
             return None;
         }
-        Some(Self {
-            digits: digits.parse().ok()?,
-            exponent: power - i32::try_from(fraction.len()).ok()?,
-            is_integer: !text.contains(['.', 'e', 'E']),
-        })
+        let exponent = power - i32::try_from(fraction.len()).ok()?;
+        Some(Self { digits: digits.parse().ok()?, exponent, is_integer: !text.contains(['.', 'e', 'E']) })
     }
 
     /// The nearest float; none beyond the largest one.

@@ -136,16 +136,11 @@ impl<'a> PackedOutcome<'a> {
     pub(crate) fn outcome(&self) -> Result<Outcome, Unreadable> {
         let last_error = match self.last_error {
             None => None,
-            Some(error) => Some(LastError {
-                failure: Failure {
-                    kind: error.kind.into(),
-                    message: error.message.into(),
-                    traceback: error.traceback.map(Into::into),
-                },
-                occurred_at: error.occurred_at,
-                attempt: error.attempt,
-                run_id: error.run_id.map(run_id).transpose()?,
-            }),
+            Some(LastErrorFields { kind, message, traceback, occurred_at, attempt, run_id: id }) => {
+                let failure =
+                    Failure { kind: kind.into(), message: message.into(), traceback: traceback.map(Into::into) };
+                Some(LastError { failure, occurred_at, attempt, run_id: id.map(run_id).transpose()? })
+            }
         };
         let last_run =
             self.last_run.map(|(attempt, worker)| LastRun { attempt, worker: JsonObject::from_canonical(worker) });
