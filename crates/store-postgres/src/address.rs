@@ -115,10 +115,8 @@ impl Address {
         let (located, mut given) = split(text)?;
         let encryption = Encryption::take(&mut given)?;
         let hosts = take_hosts(&located, &mut given)?;
-        let connect_timeout = given.remove("connect_timeout");
-        let connect_timeout =
-            connect_timeout.map(|text| seconds(&text).ok_or_else(|| AddressError::value("connect_timeout")));
-        let connect_timeout = connect_timeout.transpose()?;
+        let read = |text: String| seconds(&text).ok_or_else(|| AddressError::value("connect_timeout"));
+        let connect_timeout = given.remove("connect_timeout").map(read).transpose()?;
         let config = configure(given)?;
         if config.get_ssl_negotiation() == SslNegotiation::Direct && encryption.ssl_mode() != SslMode::Require {
             return Err(AddressError::value("sslnegotiation"));

@@ -118,16 +118,13 @@ pub(crate) fn observation(row: &Row<'_>, queue: &QueueName) -> Result<Observatio
     use observations::{
         EXPIRES_AT, ID, LAST_SEEN_AT, METADATA, ROUTE, STATUS, TASK_ID, TELEMETRY, TELEMETRY_UPDATED_AT,
     };
+    let (route, status) = (parsed(row, ROUTE)?, parsed(row, STATUS)?);
+    let metadata = JsonObject::from_canonical(row.get_ref(METADATA)?.as_str()?);
     let telemetry = row.get_ref(TELEMETRY)?.as_str_or_null()?.map(JsonObject::from_canonical);
     Ok(Observation {
         id: parsed(row, ID)?,
         queue: queue.clone(),
-        report: Report {
-            route: parsed(row, ROUTE)?,
-            status: parsed(row, STATUS)?,
-            task_id: parsed_or_null(row, TASK_ID)?,
-            metadata: JsonObject::from_canonical(row.get_ref(METADATA)?.as_str()?),
-        },
+        report: Report { route, status, task_id: parsed_or_null(row, TASK_ID)?, metadata },
         telemetry: telemetry
             .zip(row.get::<_, Option<i64>>(TELEMETRY_UPDATED_AT)?.map(Timestamp::from_micros))
             .map(|(value, updated_at)| Telemetry { value, updated_at }),
@@ -359,13 +356,9 @@ pub(crate) struct ClaimIndexRow<'a> {
 pub(crate) fn claim_index<'a>(row: &'a Row<'_>) -> Result<ClaimIndexRow<'a>> {
     use claim_index_columns::{KEY, PACKED, QUEUE_KEY, STATUS};
     let head = PackedHead::of_row(row, PACKED)?;
-    Ok(ClaimIndexRow {
-        key: row.get(KEY).map(TaskKey)?,
-        queue_key: row.get(QUEUE_KEY)?,
-        status: parsed(row, STATUS)?,
-        finished_run_id: head.finished_run_id().map(packed::run_id).transpose()?,
-        head,
-    })
+    let (key, queue_key) = (row.get(KEY).map(TaskKey)?, row.get(QUEUE_KEY)?);
+    let finished_run_id = head.finished_run_id().map(packed::run_id).transpose()?;
+    Ok(ClaimIndexRow { key, queue_key, status: parsed(row, STATUS)?, finished_run_id, head })
 }
 
 /// The time of the last lease scan.

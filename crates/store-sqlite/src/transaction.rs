@@ -48,16 +48,9 @@ pub(crate) struct SqliteTransaction<'a> {
 impl<'a> SqliteTransaction<'a> {
     /// A transaction at `now`, which the caller has begun.
     pub(crate) fn new(connection: &'a Connection, claim_index: &'a mut ClaimIndex, now: Timestamp) -> Self {
-        Self {
-            file: Prepared::new(connection),
-            claim_index,
-            tally: TallyDifferences::default(),
-            now,
-            released: 0,
-            has_released: false,
-            left_unsettled: HashSet::new(),
-            changed_tasks: ChangedTasks::default(),
-        }
+        let (file, tally) = (Prepared::new(connection), TallyDifferences::default());
+        let (left_unsettled, changed_tasks) = (HashSet::new(), ChangedTasks::default());
+        Self { file, claim_index, tally, now, released: 0, has_released: false, left_unsettled, changed_tasks }
     }
 
     /// Moves delayed tasks whose time has come to the pending order, at most so many.

@@ -185,9 +185,8 @@ impl Source for SqliteTransfer {
             Ok(CONTINUE)
         })
         .doing("counting")?;
-        for (key, status, tasks) in
-            all_rows(&self.connection, &sql::LIST_WHOLE_TALLY, [], rows::whole_tally).doing("counting tasks")?
-        {
+        let tally = all_rows(&self.connection, &sql::LIST_WHOLE_TALLY, [], rows::whole_tally);
+        for (key, status, tasks) in tally.doing("counting tasks")? {
             if let Some(queue) = self.queues.get(&key) {
                 totals.add_status(queue, status, tasks);
             }
@@ -238,12 +237,10 @@ impl Target for SqliteTransfer {
 
     async fn finish(&mut self, last_scan_at: Option<Timestamp>) -> StoreResult<()> {
         self.note_changed_dependencies()?;
-        match last_scan_at {
-            Some(at) => {
-                execute(&self.connection, &sql::SAVE_SCAN, [at.as_micros()]).doing("copying the last scan").map(drop)
-            }
-            None => Ok(()),
+        if let Some(at) = last_scan_at {
+            execute(&self.connection, &sql::SAVE_SCAN, [at.as_micros()]).doing("copying the last scan")?;
         }
+        Ok(())
     }
 
     async fn commit(self: Box<Self>) -> StoreResult<()> {

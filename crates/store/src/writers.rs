@@ -145,12 +145,9 @@ impl WriterFigures {
     }
 
     pub fn read(&self) -> WriterCounts {
-        WriterCounts {
-            commands: self.commands.read(1.0),
-            commit_seconds: self.commits.read(MICROS_PER_SECOND),
-            sync_seconds: self.syncs.read(MICROS_PER_SECOND),
-            failures: self.failures.load(Ordering::Relaxed),
-        }
+        let (commands, failures) = (self.commands.read(1.0), self.failures.load(Ordering::Relaxed));
+        let [commit_seconds, sync_seconds] = [&self.commits, &self.syncs].map(|took| took.read(MICROS_PER_SECOND));
+        WriterCounts { commands, commit_seconds, sync_seconds, failures }
     }
 }
 

@@ -50,13 +50,8 @@ pub(crate) struct DependencyRow {
 }
 
 pub(crate) fn dependency(row: &Row) -> Read<DependencyRow> {
-    Ok(DependencyRow {
-        queue: found_queue(row)?,
-        dependency: get(row, "dependency")?,
-        task: get(row, "task_key")?,
-        state: get(row, "state")?,
-        is_there: get(row, "is_there")?,
-    })
+    let (task, state, is_there) = (get(row, "task_key")?, get(row, "state")?, get(row, "is_there")?);
+    Ok(DependencyRow { queue: found_queue(row)?, dependency: get(row, "dependency")?, task, state, is_there })
 }
 
 /// The head of a task that waits. Those that wait for the same ones are often read together, so `last` is what the one before had.
@@ -106,14 +101,9 @@ pub(crate) struct UnsettledRow {
 }
 
 pub(crate) fn unsettled(row: &Row) -> Read<UnsettledRow> {
-    Ok(UnsettledRow {
-        key: get(row, "unsettled_key")?,
-        queue: found_queue(row)?,
-        dependency: get(row, "dependency")?,
-        after: get(row, "after_key")?,
-        was_missing: get(row, "was_missing")?,
-        has_queue: get(row, "has_queue")?,
-    })
+    let (key, queue, dependency) = (get(row, "unsettled_key")?, found_queue(row)?, get(row, "dependency")?);
+    let (after, was_missing) = (get(row, "after_key")?, get(row, "was_missing")?);
+    Ok(UnsettledRow { key, queue, dependency, after, was_missing, has_queue: get(row, "has_queue")? })
 }
 
 /// What rows of a route add up to: pending and running tasks, idle and busy workers. What one shard of a count says may be below

@@ -61,10 +61,8 @@ impl<T: BatchTransaction> Execution<'_, T> {
     ) -> StoreResult<()> {
         self.after_commit.done.dependencies(before.len());
         self.tx.replace_dependencies(queue.key, key, before, found)?;
-        match lifecycle::settle_dependencies(task, unmet(found), FailedDependency::among(found), self.tx.now()) {
-            Some(change) => self.save_change(queue.into(), key, task, &change),
-            None => Ok(()),
-        }
+        let change = lifecycle::settle_dependencies(task, unmet(found), FailedDependency::among(found), self.tx.now());
+        change.map_or(Ok(()), |change| self.save_change(queue.into(), key, task, &change))
     }
 
     /// Because of which dependencies a task would be cancelled again at once if it were requeued now.
@@ -83,11 +81,9 @@ impl<T: BatchTransaction> Execution<'_, T> {
         self.after_commit.done.dependencies(ids.len());
         let noted = self.tx.load_noted(queue.key, key, ids)?;
         let known: Vec<_> = ids.iter().zip(noted).filter_map(|(id, noted)| Some((*id, noted?))).collect();
-        match lifecycle::settle_dependencies(task, task.lifecycle.unmet, FailedDependency::among(&known), self.tx.now())
-        {
-            Some(change) => self.save_change(queue, key, task, &change),
-            None => Ok(()),
-        }
+        let (unmet, failed) = (task.lifecycle.unmet, FailedDependency::among(&known));
+        let change = lifecycle::settle_dependencies(task, unmet, failed, self.tx.now());
+        change.map_or(Ok(()), |change| self.save_change(queue, key, task, &change))
     }
 
     /// A task has changed: those that wait for it are settled, and those that wait for the ones which are cancelled because of

@@ -178,9 +178,8 @@ impl<T: BatchTransaction> Portion<'_, '_, T> {
                 return Ok(());
             }
         };
-        if let Some(change) =
-            lifecycle::act(before, action, self.execution.tx.now(), self.execution.tx.next_pending_seq())?
-        {
+        let (now, pending_seq) = (self.execution.tx.now(), self.execution.tx.next_pending_seq());
+        if let Some(change) = lifecycle::act(before, action, now, pending_seq)? {
             self.execution.save_action(self.queue, key, before, &change)?;
             self.acted.changed += 1;
             if action == TaskAction::Requeue {
