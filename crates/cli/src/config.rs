@@ -206,10 +206,7 @@ impl Layers {
     /// Whoever wrote the project file that names the URL of the environment may have decided what else a worker passes on
     /// about the server.
     fn source_of_variable(&self, name: &'static str) -> Source {
-        match &self.url_file {
-            Some(path) => Source::ProjectFile(path.clone()),
-            None => Source::Environment(name),
-        }
+        if let Some(path) = &self.url_file { Source::ProjectFile(path.clone()) } else { Source::Environment(name) }
     }
 
     /// Whom each source trusts, sorted by precedence.

@@ -173,10 +173,7 @@ impl<V: View> LiveView<V> {
 
 /// Returns whether a retry cannot help: it is not a taskqueue server, or the request is wrong.
 pub(crate) fn is_refusal(error: &Error) -> bool {
-    match error {
-        Error::Api { status, .. } | Error::Protocol { status, .. } => *status < 500,
-        _ => false,
-    }
+    matches!(error, Error::Api { status, .. } | Error::Protocol { status, .. } if *status < 500)
 }
 
 /// Refuses if standard output is not a terminal. `instead` is a command that works there.
@@ -345,10 +342,7 @@ impl<'h> Table<'h> {
     ) {
         let (head, lines) = self.lines(area.width, theme);
         let start = first(lines.len(), area.height.saturating_sub(1).into());
-        let mark = |(row, line): (usize, Line<'static>)| match is_marked(row) {
-            true => line.patch_style(MARKED),
-            false => line,
-        };
+        let mark = |(row, line): (usize, Line<'static>)| if is_marked(row) { line.patch_style(MARKED) } else { line };
         let shown = lines.into_iter().enumerate().map(mark).skip(start);
         for (line, row) in std::iter::once(head).chain(shown).zip(area.rows()) {
             frame.render_widget(line, row);

@@ -263,10 +263,8 @@ impl<T> Walk<T> {
     /// The next item; `None` after the last one.
     pub async fn next(&mut self) -> Result<Option<T>, Error> {
         while self.items.is_empty() {
-            match self.next_page().await? {
-                Some(page) => self.items = page.items.into(),
-                None => return Ok(None),
-            }
+            let Some(page) = self.next_page().await? else { return Ok(None) };
+            self.items = page.items.into();
         }
         Ok(self.items.pop_front())
     }

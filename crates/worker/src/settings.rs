@@ -218,10 +218,7 @@ pub(crate) async fn sleep_until_some(time: Option<Instant>) {
 
 /// Waits for a future; for ever without one.
 pub(crate) async fn or_never<F: Future>(future: Option<F>) -> F::Output {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
-    }
+    if let Some(future) = future { future.await } else { std::future::pending().await }
 }
 
 /// From this many failures in a row on, the worker slows down, or ends if it never had a success.

@@ -353,10 +353,7 @@ impl WorkerContext {
             let next = beats.iter().map(|(due, _)| *due).min();
             tokio::select! {
                 biased;
-                beat = queue.recv() => match beat {
-                    Some(beat) => beats.push(beat),
-                    None => return,
-                },
+                beat = queue.recv() => if let Some(beat) = beat { beats.push(beat) } else { return },
                 () = sleep_until_some(next) => {
                     let until = Instant::now() + soon;
                     // Runs that have ended need no heartbeat.

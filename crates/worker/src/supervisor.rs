@@ -36,10 +36,7 @@ pub(crate) const NAME: &str = "tq-supervisor";
 #[must_use]
 pub fn run_if_supervisor() -> Option<ExitCode> {
     let is_supervisor = std::env::args_os().next().is_some_and(|name| name == NAME);
-    is_supervisor.then(|| match supervise() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    })
+    is_supervisor.then(|| supervise().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
 }
 
 /// Supervises one run after the other until the worker closes the socket, which is standard input.
@@ -102,10 +99,7 @@ fn spawn(start: &StartRequest, files: Vec<OwnedFd>) -> Result<SpawnedCommand, No
         command.env_remove(variable);
     }
     command.envs(start.environment.iter().map(|(name, value)| (name, value)));
-    match start.window {
-        Some(window) => spawn_on_terminal(command, window),
-        None => spawn_piped(command, files),
-    }
+    if let Some(window) = start.window { spawn_on_terminal(command, window) } else { spawn_piped(command, files) }
 }
 
 /// Uses no code between fork and exec: std then starts the child without copying the page tables of this process.

@@ -316,10 +316,7 @@ impl WorkerContext {
     /// Returns the rest of the idle timeout; `None` without one. It does not run while the worker is not idle.
     pub(crate) fn idle_left(&self) -> Option<Duration> {
         let timeout = self.settings.idle_timeout?;
-        Some(match self.idle_for() {
-            None => timeout.max(MIN_WAIT_WHILE_BUSY),
-            Some(idle) => timeout.saturating_sub(idle),
-        })
+        Some(self.idle_for().map_or(timeout.max(MIN_WAIT_WHILE_BUSY), |idle| timeout.saturating_sub(idle)))
     }
 
     pub(crate) fn summary(&self) -> (EndReason, Counts) {

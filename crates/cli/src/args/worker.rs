@@ -124,10 +124,7 @@ pub(crate) struct LoopArgs {
 impl LoopArgs {
     /// Returns the numbers of the slots: those that `--slots` names, or as many from 0 as `--jobs` says.
     pub(crate) fn slot_numbers(&self) -> Vec<usize> {
-        match &self.slots {
-            Some(numbers) => numbers.to_vec(),
-            None => (0..usize::from(self.jobs)).collect(),
-        }
+        if let Some(numbers) = &self.slots { numbers.to_vec() } else { (0..usize::from(self.jobs)).collect() }
     }
 }
 

@@ -142,10 +142,7 @@ impl LogPrinter {
     /// Prints the line that has not ended, if there is one.
     fn end_line(&mut self) -> Result<(), Failure> {
         self.erase()?;
-        match self.lines.end_line() {
-            Some(line) => self.write(&(line + "\n")),
-            None => Ok(()),
-        }
+        if let Some(line) = self.lines.end_line() { self.write(&(line + "\n")) } else { Ok(()) }
     }
 
     /// Shows the line that has not ended, as far as it fits into one line of the terminal.
@@ -160,10 +157,7 @@ impl LogPrinter {
     }
 
     fn erase(&mut self) -> Result<(), Failure> {
-        if !std::mem::take(&mut self.is_drawn) {
-            return Ok(());
-        }
-        self.write("\r\u{1b}[K")
+        if std::mem::take(&mut self.is_drawn) { self.write("\r\u{1b}[K") } else { Ok(()) }
     }
 
     fn write_object(&mut self, object: impl FnOnce(&mut Vec<u8>)) -> Result<(), Failure> {

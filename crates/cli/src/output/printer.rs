@@ -155,10 +155,7 @@ impl Listing<'_> {
 
     fn write_row<R: Record>(&mut self, record: &R) -> io::Result<()> {
         let now = self.printer.now;
-        let cells = match &self.fields {
-            Some(fields) => field_cells(fields, record, now),
-            None => record.cells(now),
-        };
+        let cells = if let Some(fields) = &self.fields { field_cells(fields, record, now) } else { record.cells(now) };
         self.seen.iter_mut().zip(&cells).for_each(|(seen, cell)| *seen |= !cell.is_missing());
         if let Some(layout) = &self.layout {
             return writeln!(self.out, "{}", layout.row(&cells));

@@ -358,10 +358,7 @@ impl OutputLog {
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(open(&self.path)?),
-        };
+        let file = if let Some(file) = &mut self.file { file } else { self.file.insert(open(&self.path)?) };
         file.write_all(bytes)
     }
 }

@@ -94,11 +94,8 @@ impl StartError {
     /// From the error of executing the program. The same error of anything else says nothing about the program.
     pub(crate) fn new(program: &OsString, error: io::Error) -> Self {
         // Errors of execve(2) for a file that is not a program. They are permanent.
-        const NOT_A_PROGRAM: [i32; 3] = [
-            rustix::io::Errno::NOEXEC.raw_os_error(),
-            rustix::io::Errno::NAMETOOLONG.raw_os_error(),
-            rustix::io::Errno::LOOP.raw_os_error(),
-        ];
+        const NOT_A_PROGRAM: [i32; 3] =
+            [Errno::NOEXEC.raw_os_error(), Errno::NAMETOOLONG.raw_os_error(), Errno::LOOP.raw_os_error()];
         let name = program.to_string_lossy().into_owned();
         match error.kind() {
             // The file exists, so its interpreter is missing.
@@ -125,10 +122,7 @@ pub(crate) async fn start(
     start: StartRequest,
     terminal: Option<watch::Receiver<WindowSize>>,
 ) -> Result<StartedCommand, NotStarted> {
-    match terminal {
-        None => piped(start).await,
-        Some(size) => on_terminal(start, size).await,
-    }
+    if let Some(size) = terminal { on_terminal(start, size).await } else { piped(start).await }
 }
 
 async fn piped(start: StartRequest) -> Result<StartedCommand, NotStarted> {
@@ -220,7 +214,6 @@ pub fn find_program(program: &OsStr) -> Result<PathBuf, StartError> {
 }
 
 fn find(program: &OsStr, path: Option<OsString>) -> Result<PathBuf, StartError> {
-    let name = || program.to_string_lossy().into_owned();
     if program.as_bytes().contains(&b'/') {
         let file = PathBuf::from(program);
         return check(&file).map(|()| file).map_err(|error| StartError::new(&program.to_owned(), error));
@@ -238,10 +231,8 @@ fn find(program: &OsStr, path: Option<OsString>) -> Result<PathBuf, StartError> 
             Err(_) => {}
         }
     }
-    Err(match refused {
-        Some(error) => StartError::NotExecutable(name(), error),
-        None => StartError::NotFound(name()),
-    })
+    let name = program.to_string_lossy().into_owned();
+    Err(if let Some(error) = refused { StartError::NotExecutable(name, error) } else { StartError::NotFound(name) })
 }
 
 fn check(file: &Path) -> io::Result<()> {
@@ -250,10 +241,7 @@ fn check(file: &Path) -> io::Result<()> {
         return Err(Errno::ACCESS.into());
     }
     access(file, Access::EXEC_OK)?;
-    match interpreter(file) {
-        Some(interpreter) => interpreter.metadata().map(drop),
-        None => Ok(()),
-    }
+    if let Some(interpreter) = interpreter(file) { interpreter.metadata().map(drop) } else { Ok(()) }
 }
 
 /// The program that a script names in its first line. A program that cannot be read is not a script.

@@ -347,10 +347,7 @@ fn describe(outcome: &RunOutcome) -> (&'static str, AnsiColor, Option<String>) {
 
 /// The first line of a worker. `serves` says what it claims from where.
 fn begins(serves: &str, slots: &[usize], run_dir: &Path) -> String {
-    let slots = match slots {
-        [slot] => format!("slot {slot}"),
-        _ => format!("{} slots", slots.len()),
-    };
+    let slots = if let [slot] = slots { format!("slot {slot}") } else { format!("{} slots", slots.len()) };
     let folder = absolute(run_dir).to_string_lossy().into_owned();
     format!("worker {}: {serves} with {slots}; runs are in {}", std::process::id(), escape(&folder))
 }

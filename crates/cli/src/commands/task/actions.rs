@@ -240,10 +240,7 @@ impl<'s> ActionProgress<'s> {
         let (client, queue, action) = (self.context.client.clone(), self.context.queue.clone(), self.action.clone());
         let is_named = self.are_named;
         let call = async move { (id, action.perform(&client, &queue, id, is_named).await) };
-        match self.calls.start(call).await? {
-            Some((id, outcome)) => self.record(id, outcome),
-            None => Ok(()),
-        }
+        if let Some((id, outcome)) = self.calls.start(call).await? { self.record(id, outcome) } else { Ok(()) }
     }
 
     /// Acts on the tasks of a selection, of which there were so many. Returns false if their number is another one by now, so that

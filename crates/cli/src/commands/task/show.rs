@@ -120,10 +120,7 @@ pub(super) async fn list(context: &ClientContext, args: &ListArgs) -> Result<(),
     };
     if printed.is_cut {
         let count = async {
-            match total {
-                Some(total) => Ok(total),
-                None => context.client.count(&context.queue, &selection).await,
-            }
+            if let Some(total) = total { Ok(total) } else { context.client.count(&context.queue, &selection).await }
         };
         note_cut(printed, "tasks", count).await;
     } else if printed.count == 0 {

@@ -29,10 +29,7 @@ use crate::output::{self, Progress, Summary};
 
 /// Creates one task from flags, or many from a file.
 pub(super) async fn run(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandError> {
-    match &args.from {
-        Some(path) => from_file(context, path, args).await,
-        None => one(context, args).await,
-    }
+    if let Some(path) = &args.from { from_file(context, path, args).await } else { one(context, args).await }
 }
 
 async fn one(context: &ClientContext, args: &SubmitArgs) -> Result<(), CommandError> {
@@ -243,10 +240,8 @@ impl<'s> TaskCreator<'s> {
         // First, so that no refusal behind it is printed while it waits for another call to end.
         self.open.insert(place);
         let tasks = create_batch(self.context.client.clone(), self.context.queue.clone(), planned);
-        match self.calls.start(async move { BatchResult { place, end, tasks: tasks.await } }).await? {
-            Some(result) => self.record(result),
-            None => Ok(()),
-        }
+        let ended = self.calls.start(async move { BatchResult { place, end, tasks: tasks.await } }).await?;
+        if let Some(result) = ended { self.record(result) } else { Ok(()) }
     }
 
     fn record(&mut self, BatchResult { place, end, tasks }: BatchResult) -> Result<(), CommandError> {

@@ -54,10 +54,7 @@ pub(super) async fn snapshot(
     let mut readers = readers.lock().await;
     let known_health = readers.settings.begin();
     let reads_settings = known_health.is_some();
-    let health = match known_health {
-        Some(health) => health,
-        None => client.health().await?,
-    };
+    let health = if let Some(health) = known_health { health } else { client.health().await? };
     readers.settings.note(&health);
     let mut names = if only.is_empty() {
         client.queues().await?.into_iter().map(|queue| queue.name).collect()

@@ -291,10 +291,7 @@ fn running(task: &Task, now: Timestamp) -> Vec<Cell> {
 
 /// The numbers first: where there is no room the bar is cut.
 fn progress_cell(view: &ProgressView) -> String {
-    match view.bar(BAR_WIDTH) {
-        Some(bar) => format!("{:<17} {bar}", view.short()),
-        None => view.short(),
-    }
+    if let Some(bar) = view.bar(BAR_WIDTH) { format!("{:<17} {bar}", view.short()) } else { view.short() }
 }
 
 fn failed(task: &Task, now: Timestamp) -> Vec<Cell> {
