@@ -427,21 +427,16 @@ fn trust_source(config: &ClientConfig) -> String {
 /// Returns a command to copy into a shell, for the same server and queue as the command that prints it. `words` are subcommands, such as
 /// `task list`. What the environment and the files configure is not repeated, because the next command finds it there, too.
 pub(crate) fn command_line(context: &ClientContext, words: &str) -> CommandLine {
-    let command = server_command_line(context, words);
-    match context.config.queue.source {
-        Source::BuiltIn => command,
-        _ => command.flag("--queue", context.queue.as_str()),
-    }
+    let is_named = context.config.queue.source != Source::BuiltIn;
+    server_command_line(context, words).optional("--queue", is_named.then_some(context.queue.as_str()))
 }
 
 /// Returns a command that names its queue itself, such as `queue resume`.
 pub(crate) fn server_command_line(context: &ClientContext, words: &str) -> CommandLine {
-    let mut command = CommandLine::new(words);
-    if matches!(context.config.url.source, Source::Flag(_)) {
-        command = command.flag("--url", &context.url);
+    let is_named = matches!(context.config.url.source, Source::Flag(_));
+    let command = CommandLine::new(words).optional("--url", is_named.then_some(&context.url));
+    match &context.config.trust {
+        Some(Sourced { value, source: Source::Flag(flag) }) => command.flag(flag, &value.text()),
+        _ => command,
     }
-    if let Some(Sourced { value, source: Source::Flag(flag) }) = &context.config.trust {
-        command = command.flag(flag, &value.text());
-    }
-    command
 }

@@ -3,8 +3,9 @@
 //! what the flags describe: definitions, for one task, for many and for a sweep; when a task may run; and updates: new values, and merge patches
 //! of args and metadata (RFC 7396), which keep the members that they do not name.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -73,14 +74,9 @@ pub(crate) fn checked_name(text: &str) -> Result<Arc<str>, Failure> {
 
 /// Returns the routes, if any are given. Repeated routes count once.
 pub(crate) fn routes(given: &[Route]) -> Result<Option<Routes>, Failure> {
-    let mut routes = given.to_vec();
-    routes.sort();
-    routes.dedup();
-    if routes.is_empty() {
-        return Ok(None);
-    }
-    let too_many = |_| Failure::Usage(format!("--route: name at most {TASK_ROUTES} routes"));
-    Routes::requested(routes).map(Some).map_err(too_many)
+    let routes: BTreeSet<Route> = given.iter().cloned().collect();
+    let requested = (!routes.is_empty()).then(|| Routes::requested(routes.into_iter().collect()));
+    requested.transpose().map_err(|_| Failure::Usage(format!("--route: name at most {TASK_ROUTES} routes")))
 }
 
 /// Splits `KEY=VALUE`.
@@ -125,12 +121,8 @@ fn object_rule(error: &ObjectError) -> &'static str {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let text = if path.as_os_str() == STANDARD_INPUT {
-        let mut text = String::new();
-        io::stdin().lock().read_to_string(&mut text).map(|_| text)
-    } else {
-        fs::read_to_string(path)
-    };
+    let is_input = path.as_os_str() == STANDARD_INPUT;
+    let text = if is_input { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
     text.map_err(Failure::cannot_read(path.display()))
 }
 

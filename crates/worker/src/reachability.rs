@@ -166,15 +166,11 @@ impl IdleReason {
 /// Returns the reason in the figures of the routes if no task is pending for this one; else the number of those.
 fn reason_of_routes(routes: &[RouteStats], own: &Route) -> Result<IdleReason, u64> {
     let (own, others): (Vec<_>, Vec<_>) = routes.iter().partition(|figures| figures.route == own.as_str());
-    match own.first().map_or(0, |own| own.pending) {
-        0 => {}
-        pending => return Err(pending),
+    if let Some(own) = own.first().filter(|own| own.pending > 0) {
+        return Err(own.pending);
     }
-    let waiting: Vec<(String, u64)> = others
-        .into_iter()
-        .filter(|figures| figures.pending > 0)
-        .map(|figures| (figures.route.clone(), figures.pending))
-        .collect();
+    let waiting = others.iter().filter(|figures| figures.pending > 0);
+    let waiting: Vec<_> = waiting.map(|figures| (figures.route.clone(), figures.pending)).collect();
     Ok(if waiting.is_empty() { IdleReason::NoTask } else { IdleReason::OtherRoutes(waiting) })
 }
 

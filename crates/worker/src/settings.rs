@@ -269,15 +269,8 @@ pub(crate) struct FailureGuard {
 
 impl FailureGuard {
     pub(crate) fn new(on_failures: OnFailures, pauses: BackoffLimits) -> Self {
-        Self {
-            on_failures,
-            pauses,
-            failed: HashSet::new(),
-            in_a_row: 0,
-            has_succeeded: false,
-            paused: 0,
-            paused_until: None,
-        }
+        let (failed, paused_until) = (HashSet::new(), None);
+        Self { on_failures, pauses, failed, in_a_row: 0, has_succeeded: false, paused: 0, paused_until }
     }
 
     /// Counts a run that has ended now.

@@ -200,16 +200,9 @@ impl ProcessTree {
         if let Some(Terminal { pty, .. }) = &spawned.terminal {
             channel.reply(&Reply::Terminal, &[pty.as_fd()])?;
         }
-        let (leader, grace) = (spawned.leader, start.grace);
-        let mut tree = Self {
-            leader,
-            grace,
-            stage: EndingStage::Running,
-            requested: RunControl::Continue,
-            status: None,
-            was_stopped: false,
-            told: HashSet::new(),
-        };
+        let (leader, grace, told) = (spawned.leader, start.grace, HashSet::new());
+        let (stage, requested) = (EndingStage::Running, RunControl::Continue);
+        let mut tree = Self { leader, grace, stage, requested, status: None, was_stopped: false, told };
         let note = tree.wait_until_empty(channel)?;
         drop(spawned.terminal);
         channel.reply(&Reply::Ended(RunEnd { status: tree.status, was_stopped: tree.was_stopped, note }), &[])

@@ -449,10 +449,7 @@ pub(crate) struct SchedulingChangeArgs {
 /// Reads `10s..1h`, or `10s` alone.
 fn retry_delay(text: &str) -> Result<RetryDelay, &'static str> {
     const FORM: &str = "write the first delay and the longest as 10s..1h, or only the first as 10s";
-    let (first, longest) = match text.split_once("..") {
-        Some((first, longest)) => (first, Some(longest)),
-        None => (text, None),
-    };
+    let (first, longest) = text.split_once("..").map_or((text, None), |(first, longest)| (first, Some(longest)));
     let seconds = |text: &str| duration(text).map(|time| time.as_secs_f64()).map_err(|_| FORM);
     let (first, longest) = (seconds(first)?, longest.map(seconds).transpose()?);
     if longest.is_some_and(|longest| longest < first) {

@@ -71,10 +71,8 @@ pub(crate) enum TaskRef {
     Beginning(String),
 }
 
-impl TaskRef {
-    /// So few characters are soon the beginning of several ids.
-    const BEGINNING_MIN: usize = 6;
-}
+/// So few characters are soon the beginning of several ids.
+const BEGINNING_MIN: usize = 6;
 
 pub(super) fn task_ref(text: &str) -> Result<TaskRef, &'static str> {
     const FORM: &str =
@@ -82,7 +80,7 @@ pub(super) fn task_ref(text: &str) -> Result<TaskRef, &'static str> {
     if let Some(id) = TaskId::parse(text) {
         return Ok(TaskRef::Id(id));
     }
-    let is_beginning = text.len() >= TaskRef::BEGINNING_MIN && TaskId::is_beginning(text);
+    let is_beginning = text.len() >= BEGINNING_MIN && TaskId::is_beginning(text);
     if is_beginning { Ok(TaskRef::Beginning(text.to_owned())) } else { Err(FORM) }
 }
 

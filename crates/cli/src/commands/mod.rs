@@ -174,12 +174,8 @@ fn create_token(args: &CreateTokenArgs, printer: &Printer) -> Result<(), Failure
     let token = token_text(&random);
     let all = || QueuePattern::parse("*").into_iter().collect();
     let queues = if args.queues.is_empty() { all() } else { args.queues.clone() };
-    let entry = FileToken {
-        name: args.name.clone(),
-        digest: digest(token.as_bytes()),
-        grant: Grant { scopes: args.scopes.iter().copied().collect(), queues },
-        expires_at,
-    };
+    let grant = Grant { scopes: args.scopes.iter().copied().collect(), queues };
+    let entry = FileToken { name: args.name.clone(), digest: digest(token.as_bytes()), grant, expires_at };
     // First: a token that is not in the file is worth nothing.
     if let Some(file) = &args.append {
         tokens_file::append(file, &entry).map_err(Failure::Refused)?;

@@ -182,11 +182,8 @@ fn kept(args: &QueueRetentionArgs) -> Result<RetentionPatch, Failure> {
         )));
     }
     let seconds = |time: &Option<OrNone<u64>>| if *none { Some(None) } else { time.map(|time| time.0) };
-    Ok(RetentionPatch {
-        succeeded_seconds: seconds(succeeded),
-        failed_seconds: seconds(failed),
-        cancelled_seconds: seconds(cancelled),
-    })
+    let [succeeded_seconds, failed_seconds, cancelled_seconds] = [succeeded, failed, cancelled].map(seconds);
+    Ok(RetentionPatch { succeeded_seconds, failed_seconds, cancelled_seconds })
 }
 
 /// The tasks that are kept no longer because of a change, as a filter for each status.

@@ -212,12 +212,8 @@ impl WorkerContext {
     }
 
     async fn send_claim(&self, want: &Want, wait: Option<u32>) -> ClaimAnswers {
-        let request = ClaimRequest {
-            route: self.settings.route.clone(),
-            run_id: want.attempt.run_id,
-            worker: Some(self.identity().in_claims(&want.slot)),
-            wait_seconds: wait,
-        };
+        let (route, worker) = (self.settings.route.clone(), Some(self.identity().in_claims(&want.slot)));
+        let request = ClaimRequest { route, run_id: want.attempt.run_id, worker, wait_seconds: wait };
         match self.client.claim(&self.settings.queue, &request).await {
             Ok(answer) => {
                 ClaimAnswers { claims: vec![Ok(answer.value)], wait_applied: answer.wait_applied, sent: None }

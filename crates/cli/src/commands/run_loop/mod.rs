@@ -261,10 +261,7 @@ fn misfit_text(task_id: TaskId, misfit: &Misfit, is_given_back: bool) -> String 
 }
 
 fn open_run_dir(given: Option<&Path>) -> Result<RunDir, Failure> {
-    let path = match given {
-        Some(path) => path.to_owned(),
-        None => default_run_dir(path_in("XDG_STATE_HOME"), path_in("HOME")),
-    };
+    let path = given.map_or_else(|| default_run_dir(path_in("XDG_STATE_HOME"), path_in("HOME")), Path::to_owned);
     RunDir::open(&path).map_err(|error| match error {
         RunDirError::Insecure(why) => insecure_run_dir(&path, &why),
         RunDirError::Unusable { error, .. } => unwritable_run_dir(&path, &error),

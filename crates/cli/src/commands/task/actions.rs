@@ -1,7 +1,7 @@
 //! `task cancel`, `task requeue`, `task delete`, `task archive` and `task unarchive`: one action on tasks that are named by id or
 //! selected. What the server does to all selected ones is in `change.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use taskqueue_client::{Client, Error, ErrorCode, QueueName, Status, Task, TaskId, TaskSelection, Update};
 use taskqueue_core::bulk_action::BulkAction;
@@ -135,10 +135,7 @@ async fn act_on_one(context: &ClientContext, action: Action, id: TaskId) -> Resu
 /// Acts on named tasks, which all have to succeed: each skipped one is printed and makes the command fail.
 async fn act_on_ids(context: &ClientContext, action: Action, ids: &[TaskId]) -> Result<(), CommandError> {
     let mut progress = ActionProgress::new(context, action, ids.len() as u64);
-    let mut ids = ids.to_vec();
-    ids.sort();
-    ids.dedup();
-    for id in ids {
+    for id in ids.iter().copied().collect::<BTreeSet<_>>() {
         progress.add(id).await?;
     }
     progress.wait_for_all().await?;

@@ -176,7 +176,7 @@ pub(super) fn print_summary(context: &ClientContext, summary: &Summary) -> Resul
 }
 
 /// Returns `3 are running` or `1 succeeded`.
-fn in_state(count: u64, status: Status) -> String {
+pub(super) fn in_state(count: u64, status: Status) -> String {
     let verb = match (status, count) {
         (Status::Failed | Status::Succeeded, _) => "",
         (_, 1) => "is ",

@@ -7,7 +7,7 @@ use taskqueue_core::json::Value;
 use taskqueue_core::refusal::Refusal;
 use taskqueue_core::{task as stored, words};
 
-use super::change::Change;
+use super::change::{Change, in_state};
 use super::named_tasks;
 use super::planned_tasks::{PlannedTask, Refusals, WrongTask};
 use crate::args::Format;
@@ -89,7 +89,7 @@ impl<'s> CreationPreview<'s> {
 pub(super) async fn preview_ids(context: &ClientContext, ids: &[TaskId], update: &Update) -> Result<(), CommandError> {
     let (mut preview, mut is_complete) = (UpdatePreview::new(context, update), true);
     for id in ids {
-        match named_tasks::existing(context, *id).await? {
+        match named_tasks::existing(&context.client, &context.queue, *id).await? {
             Some(task) => preview.add(&task)?,
             None => {
                 is_complete = false;
@@ -165,14 +165,9 @@ impl UpdateCounts {
     fn sentence(&self, is_atomic: bool) -> String {
         let mut said = vec![format!("{} would be updated", words::count(self.changed, "task"))];
         said.extend((self.unchanged > 0).then(|| format!("{} would stay the same", self.unchanged)));
-        said.extend((self.running > 0).then(|| {
-            format!(
-                "{} {} running: {}",
-                self.running,
-                if self.running == 1 { "is" } else { "are" },
-                Change::Update.reason(Status::Running)
-            )
-        }));
+        let running =
+            || format!("{}: {}", in_state(self.running, Status::Running), Change::Update.reason(Status::Running));
+        said.extend((self.running > 0).then(running));
         said.extend(self.refused.iter().map(|(reason, count)| format!("{count} would be refused: {reason}")));
         let is_none = is_atomic && !self.refused.is_empty();
         let all = if is_none { "; all are updated or none, so it would be none" } else { "" };
@@ -213,20 +208,10 @@ fn as_stored(task: &Task) -> stored::Task {
         updated_at: task.progress_updated_at.unwrap_or(updated_at),
         attempt: task.progress_attempt.unwrap_or(attempt),
     });
-    stored::Task {
-        queue: task.queue.clone(),
-        id: task.id,
-        definition: task.definition(),
-        lifecycle: stored::Lifecycle {
-            status,
-            attempt,
-            updated_at,
-            not_before,
-            archived,
-            ..stored::Lifecycle::created(task.created_at, 0)
-        },
-        outcome: stored::Outcome { result: task.result.clone(), progress, ..stored::Outcome::empty() },
-    }
+    let created = stored::Lifecycle::created(task.created_at, 0);
+    let lifecycle = stored::Lifecycle { status, attempt, updated_at, not_before, archived, ..created };
+    let outcome = stored::Outcome { result: task.result.clone(), progress, ..stored::Outcome::empty() };
+    stored::Task { queue: task.queue.clone(), id: task.id, definition: task.definition(), lifecycle, outcome }
 }
 
 /// Adds the differences of two values. Objects are compared by their members.

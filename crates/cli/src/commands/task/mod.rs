@@ -15,6 +15,7 @@ mod wait;
 use self::actions::Action;
 use self::change::Change;
 pub(super) use self::logs::{Cursor, Step};
+pub(super) use self::named_tasks::existing;
 use crate::args::{DeleteArgs, RequeueArgs, TaskArgs, TaskCommand};
 use crate::config::{ClientContext, Retrying};
 use crate::failure::{CommandError, Failure};

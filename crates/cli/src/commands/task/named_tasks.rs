@@ -1,6 +1,6 @@
 //! Tasks that people name: by their id or its beginning, by the label of a batch, or by a selection that is walked through.
 
-use taskqueue_client::{ErrorCode, OrderField, Task, TaskId, TaskQuery, TaskSelection, Walk};
+use taskqueue_client::{Client, Error, ErrorCode, OrderField, QueueName, Task, TaskId, TaskQuery, TaskSelection, Walk};
 use taskqueue_core::batch_label;
 use taskqueue_core::ids::ID_BYTES;
 use taskqueue_core::limits::DEPENDENCIES_MAX;
@@ -60,11 +60,11 @@ fn filter(beginning: &str) -> String {
 }
 
 /// Returns a task, or `None` if it does not exist.
-pub(super) async fn existing(context: &ClientContext, id: TaskId) -> Result<Option<Task>, CommandError> {
-    match context.client.task(&context.queue, id).await {
+pub(crate) async fn existing(client: &Client, queue: &QueueName, id: TaskId) -> Result<Option<Task>, Error> {
+    match client.task(queue, id).await {
         Ok(task) => Ok(Some(task)),
         Err(error) if error.code() == Some(ErrorCode::TaskNotFound) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

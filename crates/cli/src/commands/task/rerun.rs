@@ -30,7 +30,7 @@ async fn rerun_ids(context: &ClientContext, ids: &[TaskId]) -> Result<(), Comman
     let feed = async |copies: &mut Copies<'_>| {
         let (mut is_complete, mut seen) = (true, BTreeSet::new());
         for id in ids.iter().filter(|id| seen.insert(**id)) {
-            let refusal = match named_tasks::existing(context, *id).await? {
+            let refusal = match named_tasks::existing(&context.client, &context.queue, *id).await? {
                 Some(task) if Change::Rerun.applies_to().contains(task.status) => {
                     copies.add(task).await?;
                     continue;

@@ -43,7 +43,7 @@ pub(super) async fn get(context: &ClientContext, ids: &[TaskId]) -> Result<(), C
     }
     let mut found = Vec::new();
     for id in ids {
-        match named_tasks::existing(context, *id).await? {
+        match named_tasks::existing(&context.client, &context.queue, *id).await? {
             Some(task) => found.push(task),
             None => output::warning(&named_tasks::missing(*id)),
         }

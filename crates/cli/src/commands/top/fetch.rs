@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use crate::commands::queue::StatusCounts;
-use crate::commands::task::{Cursor, Step};
+use crate::commands::task::{Cursor, Step, existing};
 use crate::output::LogLines;
 
 /// Queues that are counted in a refresh, each with up to two requests. With more queues, --queue selects some.
@@ -100,15 +100,11 @@ async fn count(client: &Client, names: &[QueueName], skip_deleted: bool) -> Resu
             Ok(QueueCounts { name, counts, has_workers, settings: None })
         });
     }
-    let mut counted = Vec::with_capacity(names.len());
-    for outcome in calls.join_all().await {
-        match outcome {
-            Ok(counts) => counted.push(counts),
-            Err(error) if skip_deleted && error.code() == Some(ErrorCode::QueueNotFound) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    counted.sort_by(|a: &QueueCounts, b| a.name.cmp(&b.name));
+    let is_skipped = |error: &Error| skip_deleted && error.code() == Some(ErrorCode::QueueNotFound);
+    let outcomes = calls.join_all().await.into_iter();
+    let kept = outcomes.filter(|outcome| !outcome.as_ref().is_err_and(is_skipped));
+    let mut counted = kept.collect::<Result<Vec<QueueCounts>, Error>>()?;
+    counted.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(counted)
 }
 
@@ -221,11 +217,7 @@ impl OutputReader {
         if self.of != of {
             *self = Self { of, ..Self::default() };
         }
-        let task = match client.task(&queue, id).await {
-            Ok(task) => Some(task),
-            Err(error) if error.code() == Some(ErrorCode::TaskNotFound) => None,
-            Err(error) => return Err(error),
-        };
+        let task = existing(client, &queue, id).await?;
         for _ in 0..ANSWERS_MAX {
             match client.output(&queue, id, self.cursor.offset, None).await {
                 Ok(answer) if answer.value.text.is_empty() && answer.value.end == self.cursor.offset => break,

@@ -114,13 +114,6 @@ impl TopView {
         self.marked = behind.into_iter().find_map(at).or_else(|| before.rev().find_map(at));
     }
 
-    /// Moves the mark to the next row with a task above it; behind it there is always one, or none.
-    fn mark_above(&mut self, row: usize) {
-        let tasks = self.row_tasks();
-        let above = tasks.iter().take(row).rposition(Option::is_some);
-        self.mark(above.unwrap_or(row));
-    }
-
     fn open_marked(&mut self) {
         match self.marked {
             Some(MarkedTask { id, .. }) => self.open = Some(OpenOutput { queue: self.selected.clone(), id, scroll: 0 }),
@@ -191,17 +184,17 @@ impl View for TopView {
         }
         let index = self.selected_index().unwrap_or(0);
         match (key, self.marked_row()) {
-            (Key::Up, Some(row)) => self.mark_above(row),
+            // To the next row with a task above it; behind it there is always one, or none.
+            (Key::Up, Some(row)) => {
+                self.mark(self.row_tasks().iter().take(row).rposition(Option::is_some).unwrap_or(row))
+            }
             (Key::Down, Some(row)) => self.mark(row + 1),
-            _ => {}
-        }
-        match key {
-            Key::Open => self.open_marked(),
-            Key::Up | Key::Down if self.marked.is_some() => {}
-            Key::Up => self.select(index.saturating_sub(1)),
-            Key::Down => self.select(index + 1),
-            Key::NextPane => self.change_pane(1),
-            Key::PreviousPane => self.change_pane(Pane::ALL.len() - 1),
+            (Key::Up | Key::Down, None) if self.marked.is_some() => {}
+            (Key::Up, None) => self.select(index.saturating_sub(1)),
+            (Key::Down, None) => self.select(index + 1),
+            (Key::Open, _) => self.open_marked(),
+            (Key::NextPane, _) => self.change_pane(1),
+            (Key::PreviousPane, _) => self.change_pane(Pane::ALL.len() - 1),
             _ => {}
         }
     }

@@ -232,10 +232,7 @@ impl Record for QueueRecord {
     const FIELDS: &'static str = "name";
 
     fn cells(&self, _now: Timestamp) -> Vec<Cell> {
-        let counts = match self.counts {
-            Some(counts) => counts.map(Cell::number),
-            None => [None::<&str>; 5].map(Cell::optional),
-        };
+        let counts = self.counts.map_or([None::<&str>; 5].map(Cell::optional), |counts| counts.map(Cell::number));
         [Cell::new(self.name.as_str())].into_iter().chain(counts).collect()
     }
 

@@ -74,10 +74,8 @@ impl Wait<'_> {
     async fn until_ended(&mut self) -> Result<WaitEnd, CommandError> {
         // A time beyond what the clock can count is never over.
         let deadline = self.args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut answer_by = match self.args.timeout {
-            Some(Duration::ZERO) => deadline.map(|deadline| deadline + ONE_ANSWER),
-            _ => deadline,
-        };
+        let one_answer = if self.args.timeout == Some(Duration::ZERO) { ONE_ANSWER } else { Duration::ZERO };
+        let mut answer_by = deadline.map(|deadline| deadline + one_answer);
         loop {
             let began = Instant::now();
             let polled = match answer_by {
