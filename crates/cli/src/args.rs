@@ -71,11 +71,23 @@ pub(crate) enum Command {
     /// Show the configuration of client commands
     Config(ConfigArgs),
     /// Print completions for a shell
-    Completions(CompletionsArgs),
+    Completions {
+        /// The shell
+        #[arg(value_enum, value_name = "SHELL")]
+        shell: Shell,
+    },
     /// Print the manual page
-    Man(ManArgs),
+    Man {
+        /// Write one page per command into this folder, instead of the main page to standard output
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
     /// Show the help of a command
-    Help(HelpArgs),
+    Help {
+        /// The command, such as: task list
+        #[arg(value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -94,35 +106,6 @@ pub(crate) struct ConfigArgs {
 pub(crate) enum ConfigCommand {
     /// Show each value and where it comes from; the token itself is never shown
     Show,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    #[arg(value_enum, value_name = "SHELL")]
-    pub(crate) shell: Shell,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ManArgs {
-    /// Write one page per command into this folder, instead of the main page to standard output
-    #[arg(long, value_name = "DIR")]
-    pub(crate) directory: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct HelpArgs {
-    /// The command, such as: task list
-    #[arg(value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
-}
-
-impl HelpArgs {
-    /// The arguments that show the help.
-    fn arguments(&self) -> Vec<OsString> {
-        let program = OsString::from("taskqueue");
-        std::iter::once(program).chain(self.command.iter().cloned()).chain([OsString::from("--help")]).collect()
-    }
 }
 
 #[derive(Debug)]
@@ -146,7 +129,10 @@ fn parse_with(arguments: Vec<OsString>, read: serve_file::Read) -> Result<Parsed
     let (arguments, hint) = in_usual_order(&command_line(), arguments);
     let (arguments, file) = serve_file::add_flags(arguments, read)?;
     match parse_line(&arguments, file.as_ref()) {
-        Ok(CommandLine { command: Command::Help(args), .. }) => parse_with(args.arguments(), read),
+        Ok(CommandLine { command: Command::Help { command } }) => {
+            let help = std::iter::once(OsString::from("taskqueue")).chain(command).chain([OsString::from("--help")]);
+            parse_with(help.collect(), read)
+        }
         Ok(line) => Ok(Parsed::Command { command: line.command.into(), hint }),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             Ok(Parsed::Text(error.render().to_string()))

@@ -10,9 +10,10 @@ use taskqueue_store::Store;
 use taskqueue_store::check::{CheckError, Report, Watch};
 use taskqueue_store::clock::SystemClock;
 use taskqueue_store::transfer::{Source, Target, TransferError};
-use taskqueue_store_postgres::{Address, Concurrency, PostgresStore, PostgresTransfer};
-use taskqueue_store_sqlite::{SqliteStore, SqliteTransfer};
+use taskqueue_store_postgres::{self as postgres, Address, Concurrency, PostgresStore, PostgresTransfer};
+use taskqueue_store_sqlite::{self as sqlite, SqliteStore, SqliteTransfer};
 
+use crate::args::ServeArgs;
 use crate::failure::Failure;
 
 /// The environment variable of PostgreSQL's own programs, for URLs without a password.
@@ -66,30 +67,21 @@ impl From<Failure> for NotOpened {
     }
 }
 
-/// `schema` is for PostgreSQL only.
-pub(crate) async fn open(
-    database: &Database,
-    schema: Option<&str>,
-    outage_credit_seconds: i64,
-) -> Result<Arc<dyn Store>, NotOpened> {
-    refuse_schema("--database-schema", database, schema)?;
+/// Opens the database of a server. Only one in PostgreSQL has a schema.
+pub(crate) async fn open(args: &ServeArgs) -> Result<Arc<dyn Store>, NotOpened> {
+    let (schema, outage_credit_seconds) = (args.database_schema.as_deref(), args.outage_credit);
+    refuse_schema("--database-schema", &args.database, schema)?;
     let MemoryPlan { pending_bytes, long_reads, is_small, .. } = MemoryPlan::of_this_process();
-    match database {
+    match &args.database {
         Database::Sqlite(path) => {
-            let options = taskqueue_store_sqlite::Options {
-                outage_credit_seconds,
-                pending_bytes,
-                long_reads,
-                ..Default::default()
-            };
+            let options = sqlite::Options { outage_credit_seconds, pending_bytes, long_reads, ..Default::default() };
             let store = SqliteStore::open(path, Arc::new(SystemClock::default()), &options);
             store.map(|store| Arc::new(store) as _).map_err(|error| Failure::Refused(error.to_string()).into())
         }
         Database::Postgres(address) => {
             let schema = schema_or_default(schema);
             let concurrency = if is_small { Concurrency::WITH_LITTLE_MEMORY } else { Concurrency::default() };
-            let options =
-                taskqueue_store_postgres::Options { schema, outage_credit_seconds, concurrency, ..Default::default() };
+            let options = postgres::Options { schema, outage_credit_seconds, concurrency, ..Default::default() };
             let store = PostgresStore::open(with_password(address), options).await;
             store.map(|store| Arc::new(store) as _).map_err(|error| {
                 let may_pass = error.may_pass();
@@ -130,7 +122,7 @@ pub(crate) async fn check_schema(
     schema: Option<&str>,
     watch: &mut Watch<'_>,
 ) -> Result<Report, CheckError> {
-    taskqueue_store_postgres::check(with_password(address), &schema_or_default(schema), watch).await
+    postgres::check(with_password(address), &schema_or_default(schema), watch).await
 }
 
 /// Refuses the schema of an SQLite file: only PostgreSQL has schemas.
@@ -148,7 +140,7 @@ fn with_password(address: &Address) -> Address {
 }
 
 fn schema_or_default(schema: Option<&str>) -> String {
-    schema.map_or_else(|| taskqueue_store_postgres::Options::default().schema, str::to_owned)
+    schema.map_or_else(|| postgres::Options::default().schema, str::to_owned)
 }
 
 /// The stores speak of the one flag that a server has for its database.

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, SERVER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, SERVER};
 use reqwest::{Url, redirect, retry};
 use taskqueue_api::headers::{self, BEARER};
 use taskqueue_api::paths;
@@ -246,12 +246,13 @@ impl Transport {
 }
 
 async fn read(mut response: reqwest::Response, most_bytes: usize) -> Result<Answer, Error> {
+    let header = |name: &str| response.headers().get(name)?.to_str().ok();
     let mut answer = Answer {
         status: response.status().as_u16(),
-        server_version: text(response.headers(), headers::SERVER_VERSION),
-        retry_after: text(response.headers(), RETRY_AFTER.as_str()).and_then(|value| seconds(&value)),
-        server: text(response.headers(), SERVER.as_str()),
-        wait_applied: text(response.headers(), headers::PREFERENCE_APPLIED).and_then(|value| applied_wait(&value)),
+        server_version: header(headers::SERVER_VERSION).map(str::to_owned),
+        retry_after: header(RETRY_AFTER.as_str()).and_then(seconds),
+        server: header(SERVER.as_str()).map(str::to_owned),
+        wait_applied: header(headers::PREFERENCE_APPLIED).and_then(applied_wait),
         body: Vec::new(),
     };
     while let Some(chunk) = response.chunk().await.map_err(transport)? {
@@ -262,10 +263,6 @@ async fn read(mut response: reqwest::Response, most_bytes: usize) -> Result<Answ
         answer.body.extend_from_slice(&chunk);
     }
     Ok(answer)
-}
-
-fn text(headers: &HeaderMap, name: &str) -> Option<String> {
-    headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
 /// `Retry-After` as seconds. Its other form, a date, would need two clocks that agree, and is ignored.

@@ -27,17 +27,15 @@ pub trait Selection {
     /// A field by which it can be grouped.
     type Dimension;
 
-    #[doc(hidden)]
+    /// The path of its lists.
     const LIST: &'static str;
-    #[doc(hidden)]
+    /// The path of its counts.
     const COUNT: &'static str;
-
-    #[doc(hidden)]
+    /// The word for a dimension.
     const WORD: fn(Self::Dimension) -> &'static str;
-    #[doc(hidden)]
+    /// The reader of an item.
     const READ: fn(&Value<'_>) -> Result<Self::Item, Unreadable>;
-
-    #[doc(hidden)]
+    /// Returns what the server is asked for: query parameters, not yet encoded.
     fn parameters(&self) -> Vec<(&'static str, String)>;
 }
 
@@ -50,6 +48,7 @@ fn with(mut parameters: Parameters, name: &'static str, value: Option<String>) -
 
 /// A selection of tasks; selectors are combined with AND.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub struct TaskSelection(Parameters);
 
 impl TaskSelection {
@@ -59,32 +58,27 @@ impl TaskSelection {
     }
 
     /// Only tasks of this status.
-    #[must_use]
     pub fn status(self, status: Status) -> Self {
         Self(with(self.0, "status", Some(status.as_str().to_owned())))
     }
 
     /// Only tasks of exactly this name.
-    #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
         Self(with(self.0, "name", Some(name.into())))
     }
 
     /// Only tasks whose names match this fuzzy search.
-    #[must_use]
     pub fn name_fuzzy(self, words: impl Into<String>) -> Self {
         Self(with(self.0, "name_fuzzy", Some(words.into())))
     }
 
     /// Only tasks for which this filter expression holds.
-    #[must_use]
     pub fn filter(self, filter: impl Into<String>) -> Self {
         Self(with(self.0, "filter", Some(filter.into())))
     }
 
     /// Archived tasks, too, or not. Only for a server that has [`ARCHIVE`](taskqueue_api::capabilities::ARCHIVE); others ignore it
     /// and have no such tasks.
-    #[must_use]
     pub fn include_archived(self, include_archived: bool) -> Self {
         Self(with(self.0, "include_archived", include_archived.then(|| "true".to_owned())))
     }
@@ -106,6 +100,7 @@ impl Selection for TaskSelection {
 
 /// A selection of worker observations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub struct WorkerSelection(Parameters);
 
 impl WorkerSelection {
@@ -115,7 +110,6 @@ impl WorkerSelection {
     }
 
     /// Only observations for which this filter expression holds.
-    #[must_use]
     pub fn filter(self, filter: impl Into<String>) -> Self {
         Self(with(self.0, "filter", Some(filter.into())))
     }
@@ -140,6 +134,7 @@ type PageReader<T> = fn(&Value<'_>, &[&'static str]) -> Result<Page<T>, Unreadab
 
 /// A query whose answer is one page of many.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct PageQuery<T> {
     path: &'static str,
     parameters: Parameters,
@@ -166,13 +161,11 @@ impl<T> PageQuery<T> {
     }
 
     /// At most so many items per page, 1 to 1000; 100 by default.
-    #[must_use]
     pub fn limit(self, limit: u16) -> Self {
         Self { parameters: with(self.parameters, "limit", Some(limit.to_string())), ..self }
     }
 
     /// Begins where an earlier page of the same selection ended.
-    #[must_use]
     pub fn after(self, cursor: impl Into<String>) -> Self {
         Self { cursor: Some(cursor.into()), ..self }
     }
@@ -186,13 +179,11 @@ impl<T> PageQuery<T> {
 
 impl TaskQuery {
     /// Smallest first; unnamed, unclaimed or unfinished tasks last.
-    #[must_use]
     pub fn ascending_by(self, field: OrderField) -> Self {
         self.ordered(field, false)
     }
 
     /// Largest first; unnamed, unclaimed or unfinished tasks last.
-    #[must_use]
     pub fn descending_by(self, field: OrderField) -> Self {
         self.ordered(field, true)
     }

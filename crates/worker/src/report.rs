@@ -195,9 +195,7 @@ impl<T> Collected<T> {
             // Whoever is ready at the same time comes along.
             yield_now().await;
             let mut items = vec![first];
-            while let Ok((_, item)) = self.0.try_recv() {
-                items.push(item);
-            }
+            items.extend(std::iter::from_fn(|| self.0.try_recv().ok()).map(|(_, item)| item));
             latest = Some(tokio::spawn(send(items)));
         }
     }

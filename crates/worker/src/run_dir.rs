@@ -55,10 +55,8 @@ impl RunDir {
     pub(crate) fn new_folder(&self, name: &str, inner: &str) -> Result<PathBuf, RunDirError> {
         let create = || {
             let folder = self.folder(name)?.join(inner);
-            match DirBuilder::new().mode(FOLDER_MODE).create(&folder) {
-                Ok(()) => Ok(folder),
-                Err(error) => Err(RunDirError::unusable(&folder, error)),
-            }
+            let created = DirBuilder::new().mode(FOLDER_MODE).create(&folder);
+            created.map_err(|error| RunDirError::unusable(&folder, error)).map(|()| folder)
         };
         // Another worker may have removed the outer folder in between, because it was empty.
         create().or_else(|error| if error.is_not_found() { create() } else { Err(error) })

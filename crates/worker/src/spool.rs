@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::handler::{Event, EventSink};
 use crate::keeper::LeftRun;
 use crate::report::{AfterError, GIVE_BACK, after_error};
-use crate::run_dir::{RunDir, RunDirError, open_options, open_private};
+use crate::run_dir::{RunDirError, open_options, open_private};
 use crate::settings::{Backoff, BackoffLimits, SpoolSettings};
 use crate::worker::WorkerContext;
 
@@ -53,14 +53,10 @@ struct SpoolFolder {
 }
 
 impl Spool {
-    /// Stores nothing.
-    pub(crate) fn disabled() -> Self {
-        Self(None)
-    }
-
-    pub(crate) fn open(run_dir: &RunDir, url: &str) -> io::Result<Self> {
-        let folder = run_dir.folder(FOLDER)?;
-        Ok(Self(Some(SpoolFolder { folder, url: url.to_owned() })))
+    /// Opens the spool of a run directory. Without one it stores nothing.
+    pub(crate) fn open(settings: Option<&SpoolSettings>) -> io::Result<Self> {
+        let Some(SpoolSettings { run_dir, url }) = settings else { return Ok(Self(None)) };
+        Ok(Self(Some(SpoolFolder { folder: run_dir.folder(FOLDER)?, url: url.clone() })))
     }
 
     /// Stores a report before it is sent. A failure is noted and does not prevent the sending.
@@ -203,8 +199,7 @@ pub async fn settle_left_runs(
     runs: Vec<LeftRun>,
     patience: Duration,
 ) -> LeftTasks {
-    let opened = spool.map(|spool| Spool::open(&spool.run_dir, &spool.url));
-    let spool = opened.and_then(Result::ok).unwrap_or_else(Spool::disabled);
+    let spool = Spool::open(spool).unwrap_or(Spool(None));
     let mut stored: HashMap<RunId, RunReport> =
         spool.load(&()).into_iter().map(|(run, report)| (run.run_id, report)).collect();
     let (deadline, mut left) = (Instant::now() + patience, LeftTasks::default());
@@ -340,6 +335,7 @@ mod tests {
     use taskqueue_client::JsonObject;
 
     use super::*;
+    use crate::run_dir::RunDir;
 
     fn run(number: u8) -> RunKey {
         RunKey {
@@ -370,19 +366,20 @@ mod tests {
         reports
     }
 
-    fn run_dir(folder: &tempfile::TempDir) -> RunDir {
-        RunDir::open(folder.path()).unwrap()
+    fn opened(folder: &tempfile::TempDir, url: &str) -> Spool {
+        let run_dir = RunDir::open(folder.path()).unwrap();
+        Spool::open(Some(&SpoolSettings { run_dir, url: url.to_owned() })).unwrap()
     }
 
     #[tokio::test]
     async fn a_stored_report_is_loaded_until_it_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::open(&run_dir(&folder), "http://a").unwrap();
+        let spool = opened(&folder, "http://a");
         for (run, report) in reports() {
             spool.store(&run, &report, &()).await;
             spool.sync(&run).await;
         }
-        let again = Spool::open(&run_dir(&folder), "http://a").unwrap();
+        let again = opened(&folder, "http://a");
         assert_eq!(sorted(again.load(&())), reports());
         spool.remove(&run(2)).await;
         spool.remove(&run(2)).await;
@@ -393,7 +390,7 @@ mod tests {
     #[test]
     fn reports_of_other_versions_are_loaded() {
         let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::open(&run_dir(&folder), "http://a").unwrap();
+        let spool = opened(&folder, "http://a");
         let reports = [
             (1, r#""action":"complete","result":{"x":1}"#),
             (2, r#""action":"fail","error":{"type":"E","message":"m"}"#),
@@ -423,16 +420,16 @@ mod tests {
     #[tokio::test]
     async fn reports_for_another_server_and_other_files_are_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let spool = Spool::open(&run_dir(&folder), "http://a").unwrap();
+        let spool = opened(&folder, "http://a");
         spool.store(&run(1), &GIVE_BACK, &()).await;
         fs::write(folder.path().join("undelivered/half.json"), "{\"url\":\"http://b\"").unwrap();
-        assert!(Spool::open(&run_dir(&folder), "http://b").unwrap().load(&()).is_empty());
+        assert!(opened(&folder, "http://b").load(&()).is_empty());
         assert_eq!(spool.load(&()).len(), 1);
     }
 
     #[tokio::test]
     async fn without_a_run_directory_nothing_is_stored() {
-        let spool = Spool::disabled();
+        let spool = Spool::open(None).unwrap();
         spool.store(&run(1), &GIVE_BACK, &()).await;
         assert!(spool.load(&()).is_empty());
     }

@@ -145,9 +145,7 @@ async fn take_usages(slots: &[(WorkerId, RunProcesses)]) -> Option<HashMap<Worke
 fn telemetry(usage: Option<(&RunUsage, Option<f64>)>, host: &HostUsage, gpus: &[Gpu]) -> JsonObject {
     let mut object = ObjectWriter::new();
     if let Some((usage, cpu_percent)) = usage {
-        if let Some(percent) = cpu_percent {
-            object = object.json("cpu_percent", &format!("{percent:.1}"));
-        }
+        object = object.optional(cpu_percent, |object, percent| object.json("cpu_percent", &format!("{percent:.1}")));
         let processes = i64::try_from(usage.processes).unwrap_or(i64::MAX);
         object = object.integer("memory_bytes", usage.memory_bytes).integer("processes", processes);
     }
@@ -181,13 +179,11 @@ impl HostUsage {
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let mut object = ObjectWriter::append_to(out).integer("cpus", i64::try_from(self.cpus).unwrap_or(0));
-        if let Some(load1) = self.load1 {
-            object = object.json("load1", &format!("{load1:.2}"));
-        }
-        if let Some((total, used)) = self.memory {
-            object = object.integer("memory_bytes", total).integer("memory_used_bytes", used);
-        }
+        let object = ObjectWriter::append_to(out).integer("cpus", i64::try_from(self.cpus).unwrap_or(0));
+        let object = object.optional(self.load1, |object, load1| object.json("load1", &format!("{load1:.2}")));
+        let object = object.optional(self.memory, |object, (total, used)| {
+            object.integer("memory_bytes", total).integer("memory_used_bytes", used)
+        });
         object.end();
     }
 }

@@ -44,10 +44,7 @@ impl Worker {
         handler: Arc<dyn Handler>,
         events: Arc<dyn EventSink>,
     ) -> io::Result<Self> {
-        let spool = match &settings.spool {
-            Some(spool) => Spool::open(&spool.run_dir, &spool.url)?,
-            None => Spool::disabled(),
-        };
+        let spool = Spool::open(settings.spool.as_ref())?;
         let (context, queues) = WorkerContext::new(client, settings, spool, events);
         Ok(Self { context: Arc::new(context), queues, handler })
     }

@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use taskqueue_client::{OrderField, Task, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
+use taskqueue_client::{OrderField, Status, Task, TaskQuery, TaskSelection, WorkerQuery, WorkerSelection};
 use taskqueue_core::fields::{FIELDS, TaskField, paths_in};
 use taskqueue_core::filter::TaskFilter;
 use taskqueue_core::json::Value;
-use taskqueue_core::task::Status;
 
 use super::Format;
 use super::values::{interval, order_field, status};

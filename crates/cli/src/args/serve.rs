@@ -176,7 +176,11 @@ pub(crate) enum TokenCommand {
     /// Make a random token, and its lines for the file of serve --tokens
     Create(CreateTokenArgs),
     /// Check a file of tokens and list them
-    Check(CheckTokensArgs),
+    Check {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -204,13 +208,6 @@ pub(crate) struct CreateTokenArgs {
     /// Add it to this file of tokens, which is created if it is missing
     #[arg(long, value_name = "FILE")]
     pub(crate) append: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CheckTokensArgs {
-    /// The file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
 }
 
 /// The database of commands that are given none.

@@ -5,13 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use taskqueue_client::{OnDependencyFailure, RetryDelay, Route, Status, TaskDimension, TaskId, Timestamp};
 use taskqueue_core::fields::defined_fields;
-use taskqueue_core::grouping::TaskDimension;
-use taskqueue_core::ids::{Route, TaskId};
 use taskqueue_core::limits::RETRY_DELAY_MAX_SECONDS_DEFAULT;
-use taskqueue_core::scheduling::{OnDependencyFailure, RetryDelay};
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
 
 use super::selection::{ConditionArgs, ListArgs, SelectionArgs};
 use super::values::{
@@ -42,9 +38,17 @@ pub(crate) enum TaskCommand {
     /// Create a task for each combination of values
     Sweep(SweepArgs),
     /// Show tasks with all their fields
-    Get(GetArgs),
+    Get {
+        /// The ids of the tasks
+        #[arg(value_name = "ID", value_parser = task_ref, required = true)]
+        ids: Vec<TaskRef>,
+    },
     /// Say why a task is not claimed yet, and what helps
-    Explain(ExplainArgs),
+    Explain {
+        /// The id of the task
+        #[arg(value_name = "ID", value_parser = task_ref)]
+        id: TaskRef,
+    },
     /// Print what the latest run of a task printed, or follow it
     Logs(LogsArgs),
     /// List tasks
@@ -67,20 +71,6 @@ pub(crate) enum TaskCommand {
     Unarchive(TargetArgs),
     /// Wait until tasks have ended; exit code 0 only if all of them succeeded
     Wait(WaitArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GetArgs {
-    /// The ids of the tasks
-    #[arg(value_name = "ID", value_parser = task_ref, required = true)]
-    pub(crate) ids: Vec<TaskRef>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExplainArgs {
-    /// The id of the task
-    #[arg(value_name = "ID", value_parser = task_ref)]
-    pub(crate) id: TaskRef,
 }
 
 #[derive(Debug, Args)]

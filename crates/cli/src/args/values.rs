@@ -4,15 +4,11 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue};
-use taskqueue_client::OrderField;
+use taskqueue_client::{OrderField, QueueName, Route, Status, TaskId, Timestamp, Unit};
 use taskqueue_core::access::{QueuePattern, Scope, is_token_name};
-use taskqueue_core::activity::Unit;
 use taskqueue_core::definition::task_name;
 use taskqueue_core::grouping::{TaskDimension, WorkerDimension, dimensions};
-use taskqueue_core::ids::{QueueName, Route, TaskId};
 use taskqueue_core::scheduling::{self, OnDependencyFailure};
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
 
 /// Declares parsers, each with the form that it asks for instead of a text that it refuses.
 macro_rules! parsers {

@@ -7,11 +7,8 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Subcommand, ValueEnum};
-use taskqueue_core::activity::Unit;
-use taskqueue_core::grouping::WorkerDimension;
-use taskqueue_core::ids::{QueueName, Route};
+use taskqueue_client::{QueueName, Route, Timestamp, Unit, WorkerDimension};
 use taskqueue_core::limits::{NAME_CHARS, ROUTE_DEFAULT};
-use taskqueue_core::time::Timestamp;
 use taskqueue_worker::SendOutput;
 
 use super::selection::{LimitArgs, WorkerSelectionArgs};

@@ -10,9 +10,11 @@ mod top;
 
 use std::io::{self, Write};
 use std::num::NonZero;
+use std::path::Path;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use clap_complete::Shell;
 use clap_mangen::Man;
 use taskqueue_core::access::{Grant, QueuePattern, TOKEN_BYTES, token_text};
 use taskqueue_core::json::JsonObject;
@@ -22,8 +24,8 @@ use taskqueue_worker::command::{PROGRESS_FILE_BYTES, PROGRESS_FILE_VARIABLE};
 use tokio::runtime::Builder;
 
 use crate::args::{
-    self, Command, CompletionsArgs, ConfigArgs, ConfigCommand, CreateTokenArgs, Format, HealthArgs, LogFormat,
-    LogLevel, ManArgs, OutputArgs, ProgressArgs, QueueArg, TokenArgs, TokenCommand,
+    self, Command, ConfigArgs, ConfigCommand, CreateTokenArgs, Format, HealthArgs, LogFormat, LogLevel, OutputArgs,
+    ProgressArgs, QueueArg, TokenArgs, TokenCommand,
 };
 use crate::config::{ClientConfig, ClientContext, Retrying, path_in, print_warnings};
 use crate::failure::Failure;
@@ -59,10 +61,10 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Health(args) => print_health(&args),
         Command::Token(args) => run_token(&args),
         Command::Config(args) => print_config(&args),
-        Command::Completions(args) => print_completions(&args),
-        Command::Man(args) => write_manual(&args),
+        Command::Completions { shell } => print_completions(shell),
+        Command::Man { directory } => write_manual(directory.as_deref()),
         // The parser has already turned it into the text of the help.
-        Command::Help(_) => Ok(()),
+        Command::Help { .. } => Ok(()),
     }
 }
 
@@ -100,18 +102,18 @@ fn print_config(args: &ConfigArgs) -> Result<(), Failure> {
     Printer::new(args.output).list(&config.settings())
 }
 
-fn print_completions(args: &CompletionsArgs) -> Result<(), Failure> {
+fn print_completions(shell: Shell) -> Result<(), Failure> {
     let (mut command, mut script) = (args::command_line(), Vec::new());
     let name = command.get_name().to_owned();
-    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    clap_complete::generate(shell, &mut command, name, &mut script);
     Printer::new(OutputArgs::TABLE).text(&String::from_utf8_lossy(&script))
 }
 
 /// Prints or writes the manual pages, which are generated from the help texts.
-fn write_manual(args: &ManArgs) -> Result<(), Failure> {
+fn write_manual(directory: Option<&Path>) -> Result<(), Failure> {
     let command = args::command_line();
     let refused = Failure::because::<io::Error>("the manual cannot be written");
-    let Some(directory) = &args.directory else {
+    let Some(directory) = directory else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page).map_err(refused)?;
         return Printer::new(OutputArgs::TABLE).text(&String::from_utf8_lossy(&page));
@@ -146,8 +148,8 @@ fn run_token(args: &TokenArgs) -> Result<(), Failure> {
     let printer = Printer::new(args.output);
     match &args.command {
         TokenCommand::Create(args) => create_token(args, &printer),
-        TokenCommand::Check(args) => {
-            let tokens = tokens_file::load(&args.file).map_err(Failure::Refused)?;
+        TokenCommand::Check { file } => {
+            let tokens = tokens_file::load(file).map_err(Failure::Refused)?;
             printer.list(&tokens)?;
             if tokens.is_empty() {
                 output::note("there are no tokens in it; make one with: taskqueue token create NAME --scope SCOPE");

@@ -182,7 +182,7 @@ async fn open_database(
     notify: &NotifySocket,
 ) -> Result<Option<Arc<dyn Store>>, Failure> {
     let began = Instant::now();
-    let failure = match try_to_open(args).await {
+    let failure = match open_store::open(args).await {
         Ok(store) => return Ok(Some(store)),
         Err(NotOpened { failure, may_pass: true }) if !args.database_wait.is_zero() => failure,
         Err(NotOpened { failure, .. }) => return Err(failure),
@@ -206,16 +206,12 @@ async fn open_database(
 async fn try_until(args: &ServeArgs, end: Instant) -> Result<Arc<dyn Store>, Failure> {
     loop {
         sleep(PAUSE).await;
-        match try_to_open(args).await {
+        match open_store::open(args).await {
             Ok(store) => return Ok(store),
             Err(NotOpened { may_pass: true, .. }) if Instant::now() < end => {}
             Err(NotOpened { failure, .. }) => return Err(failure),
         }
     }
-}
-
-async fn try_to_open(args: &ServeArgs) -> Result<Arc<dyn Store>, NotOpened> {
-    open_store::open(&args.database, args.database_schema.as_deref(), args.outage_credit).await
 }
 
 /// All problems at once are one failure: whoever corrects one should not have to ask again for the next.

@@ -6,11 +6,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
+use taskqueue_client::{Status, Timestamp};
 use taskqueue_core::csv::{text, write_line};
 use taskqueue_core::fields::{Kind, TaskField};
 use taskqueue_core::json::Value;
-use taskqueue_core::task::Status;
-use taskqueue_core::time::Timestamp;
 use taskqueue_core::words;
 
 use super::table::{Cell, Column, Columns, Layout, Terminal, escape, escape_csv, escape_json, joined};

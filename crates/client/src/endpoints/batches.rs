@@ -21,7 +21,7 @@ use taskqueue_core::time::Timestamp;
 use super::{AFTER_CLAIM, AFTER_REPORT};
 use crate::call::{Call, queue_path};
 use crate::client::Client;
-use crate::error::{BatchAnswer, Error};
+use crate::error::{BatchAnswer, Error, Waited};
 
 /// The largest answer that is read, if it holds no tasks: room for a long error in one item, and for a usual one in all.
 const ANSWER_FRAME_BYTES: usize = 1_048_576;
@@ -90,15 +90,13 @@ impl Client {
         let mut workers = workers.chunks(BATCH_ITEMS);
         for run_ids in run_ids.chunks(BATCH_ITEMS) {
             let path = queue_path(paths::BATCH_CLAIM, queue);
-            let call = Call::post("claim tasks", path, AFTER_CLAIM);
             let body = Some(ClaimTasksRequest::encode(route, run_ids, worker.as_ref(), workers.next().unwrap_or(&[])));
-            let call = Call { body, wait_seconds, ..call };
-            let claims = self.perform(call, |answer| {
-                Ok((answer.read(&[200], |value| read_claims(value, run_ids))?, answer.wait_applied))
-            });
-            let claims = claims.await.map(|(claims, wait_applied)| {
+            let call = Call { body, ..Call::post("claim tasks", path, AFTER_CLAIM) };
+            let claims =
+                self.wait(call, wait_seconds, |answer| answer.read(&[200], |value| read_claims(value, run_ids)));
+            let claims = claims.await.map(|Waited { value, wait_applied }| {
                 answer.wait_applied = wait_applied;
-                claims
+                value
             });
             answer.add(run_ids.len(), request.run_ids.len(), claims);
             if answer.items.len() == request.run_ids.len() {

@@ -326,12 +326,11 @@ impl OutputLog {
         if !beyond.is_empty() {
             if !self.is_full() {
                 let (cap, kib) = (self.cap_bytes, TAIL_BYTES / 1024);
-                let line =
-                    format!("\n[taskqueue: this log has reached its limit of {cap} bytes; the rest is not kept, ");
-                self.append(
-                    format!("{line}apart from its last {kib} KiB, which are added when the run has ended]\n")
-                        .as_bytes(),
-                )?;
+                let line = format!(
+                    "\n[taskqueue: this log has reached its limit of {cap} bytes; the rest is not kept, apart from its last \
+                    {kib} KiB, which are added when the run has ended]\n"
+                );
+                self.append(line.as_bytes())?;
             }
             self.push_beyond(beyond);
         }

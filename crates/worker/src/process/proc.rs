@@ -114,9 +114,7 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
 
 /// Sends a signal to the children of this process. Their pids cannot be reused meanwhile, because only this process reaps them.
 pub(crate) fn signal_children(signal: Signal) {
-    for pid in children() {
-        self::signal(pid, signal);
-    }
+    children().into_iter().for_each(|pid| self::signal(pid, signal));
 }
 
 /// Long enough for every process that can be killed. One that hangs inside the kernel cannot.

@@ -76,13 +76,10 @@ impl WorkerContext {
 impl OutputSender {
     async fn run(mut self) {
         let (context, reported) = (Arc::clone(&self.context), self.reported.clone());
-        let is_wanted = {
-            let mut too_late = pin!(too_late(&context, reported));
-            tokio::select! {
-                biased;
-                is_wanted = self.send_all() => is_wanted,
-                () = &mut too_late => true,
-            }
+        let is_wanted = tokio::select! {
+            biased;
+            is_wanted = self.send_all() => is_wanted,
+            () = too_late(&context, reported) => true,
         };
         let bytes = self.text.give_up(&self.shared);
         if bytes > 0 && is_wanted {

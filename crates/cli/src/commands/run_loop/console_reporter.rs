@@ -355,6 +355,8 @@ fn begins(serves: &str, slots: &[usize], run_dir: &Path) -> String {
 /// Returns why the worker has nothing to do.
 fn idle(reason: &IdleReason, queue: &QueueName, route: &Route) -> String {
     let tasks = |count: u64| words::count(count, "task");
+    let held = |count: u64, why: &str| format!("{} for route {route} cannot be claimed yet; {why}", tasks(count));
+    let settings = format!("see taskqueue queue settings {queue}");
     let why = match reason {
         IdleReason::NoTask => format!("no task waits for route {route} of queue {queue}"),
         IdleReason::Untold => {
@@ -371,22 +373,12 @@ fn idle(reason: &IdleReason, queue: &QueueName, route: &Route) -> String {
             format!("queue {queue} is paused; this lets it go on: taskqueue queue resume {queue}")
         }
         IdleReason::QueueAtLimit(limit) => {
-            format!(
-                "queue {queue} runs as many tasks as its limit allows ({limit}); see taskqueue queue settings {queue}"
-            )
+            format!("queue {queue} runs as many tasks as its limit allows ({limit}); {settings}")
         }
-        IdleReason::RouteAtLimit => {
-            format!("route {route} runs as many tasks as its limit allows; see taskqueue queue settings {queue}")
-        }
-        IdleReason::Delayed(count, until) => {
-            format!("{} for route {route} cannot be claimed yet; one is delayed until {until}", tasks(*count))
-        }
-        IdleReason::Dependencies(count) => {
-            format!("{} for route {route} cannot be claimed yet; one waits for other tasks", tasks(*count))
-        }
-        IdleReason::Held(count) => {
-            format!("{} for route {route} cannot be claimed yet; taskqueue task explain ID says why", tasks(*count))
-        }
+        IdleReason::RouteAtLimit => format!("route {route} runs as many tasks as its limit allows; {settings}"),
+        IdleReason::Delayed(count, until) => held(*count, &format!("one is delayed until {until}")),
+        IdleReason::Dependencies(count) => held(*count, "one waits for other tasks"),
+        IdleReason::Held(count) => held(*count, "taskqueue task explain ID says why"),
     };
     format!("idle: {why}")
 }

@@ -26,8 +26,8 @@ pub(crate) fn run(args: TaskArgs) -> Result<(), Failure> {
     context.run(args.filter.as_deref(), async |context| match &args.command {
         TaskCommand::Submit(args) => submit::run(context, args).await,
         TaskCommand::Sweep(args) => submit::run_sweep(context, args).await,
-        TaskCommand::Get(args) => show::get(context, &named_tasks::ids(context, &args.ids).await?).await,
-        TaskCommand::Explain(args) => show::explain(context, named_tasks::id(context, &args.id).await?).await,
+        TaskCommand::Get { ids } => show::get(context, &named_tasks::ids(context, ids).await?).await,
+        TaskCommand::Explain { id } => show::explain(context, named_tasks::id(context, id).await?).await,
         TaskCommand::List(args) if args.watch.is_some() => show::watch(context, args).await,
         TaskCommand::List(args) => show::list(context, args).await,
         TaskCommand::Count(args) => show::count(context, args).await,

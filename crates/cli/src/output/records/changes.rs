@@ -5,11 +5,10 @@
 use taskqueue_api::body::Body;
 use taskqueue_api::lists as api;
 use taskqueue_api::lists::Count;
-use taskqueue_client::{Creation, Group, Status, TaskId};
+use taskqueue_client::{Creation, Group, Status, TaskId, Timestamp};
 use taskqueue_core::fields::optional_defined_fields;
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
 use taskqueue_core::task_view::TaskView;
-use taskqueue_core::time::Timestamp;
 use taskqueue_core::words;
 use taskqueue_store::check::{Problem, Report};
 
@@ -298,11 +297,10 @@ impl Record for CheckRecord<'_> {
 
     fn write_json(&self, out: &mut Vec<u8>) {
         let Report { schema, rules_checked, queues, tasks, findings } = self.report;
-        let mut object = ObjectWriter::append_to(out);
-        if let Some(CheckedFolder { files, has_database }) = self.folder {
-            object = object.integer("files", files).boolean("has_database", has_database);
-        }
-        object
+        ObjectWriter::append_to(out)
+            .optional(self.folder, |object, CheckedFolder { files, has_database }| {
+                object.integer("files", files).boolean("has_database", has_database)
+            })
             .text("status", if findings.is_sound() { "sound" } else { "damaged" })
             .integer("schema", *schema)
             .boolean("rules_checked", *rules_checked)

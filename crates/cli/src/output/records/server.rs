@@ -6,10 +6,9 @@ use anstyle::AnsiColor;
 use taskqueue_api::worker::write_observation;
 use taskqueue_client::{
     Event, EventCounts, Health, JsonObject, Observation, Percentiles, Queue, QueueName, QueueSettings, RecentActivity,
-    RouteStats, SeriesItem, Stats, Status, WorkerStatus,
+    RouteStats, SeriesItem, Stats, Status, Timestamp, WorkerStatus,
 };
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
-use taskqueue_core::time::Timestamp;
 use taskqueue_core::words;
 use taskqueue_core::words::telemetry::{Measure, Telemetry};
 

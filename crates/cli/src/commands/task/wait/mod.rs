@@ -119,7 +119,7 @@ impl Wait<'_> {
             self.progress.set_message(|| parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
         }
         if tally.counts.get(Status::Pending) > 0 {
-            let warnings = self.unserved.check(self.context, &self.watched, &self.args.conditions).await;
+            let warnings = self.unserved.check(self.context, &self.watched).await;
             self.warn(warnings);
         }
         if tally.counts.get(Status::Running) > 0 {

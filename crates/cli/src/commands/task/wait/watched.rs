@@ -36,18 +36,17 @@ pub(super) const PENDING: Statuses = Statuses::NONE.with(Status::Pending);
 
 /// The tasks that are waited for.
 pub(super) enum WatchedTasks {
-    Counted(TaskSelection),
+    Counted(ConditionArgs),
     Followed(FollowedTasks),
 }
 
 impl WatchedTasks {
     /// `ids` are the tasks that are named.
     pub(super) fn new(conditions: &ConditionArgs, ids: &[TaskId]) -> Self {
-        let selection = conditions.selection();
         let selection = match &conditions.filter {
             _ if !ids.is_empty() => None,
-            Some(filter) if !outlasts_a_run(filter) => Some(selection),
-            _ => return Self::Counted(selection),
+            Some(filter) if !outlasts_a_run(filter) => Some(conditions.selection()),
+            _ => return Self::Counted(conditions.clone()),
         };
         let tasks = ids.iter().map(|id| (*id, FollowedTask::NotAsked)).collect();
         Self::Followed(FollowedTasks { selection, tasks, warnings: Vec::new() })
@@ -56,8 +55,8 @@ impl WatchedTasks {
     /// Asks once. Each answer of many is recorded.
     pub(super) async fn poll(&mut self, context: &ClientContext, outage: &mut Outage) -> Result<Tally, CommandError> {
         match self {
-            Self::Counted(selection) => {
-                let counts = StatusCounts::of(&context.client, &context.queue, selection.clone()).await?;
+            Self::Counted(conditions) => {
+                let counts = StatusCounts::of(&context.client, &context.queue, conditions.selection()).await?;
                 Ok(Tally { counts, missing: 0 })
             }
             Self::Followed(followed) => followed.poll(context, outage).await,
@@ -74,8 +73,8 @@ impl WatchedTasks {
             Self::Counted(_) if !(1..=PROGRESS_TASKS.into()).contains(&tally.counts.get(Status::Running)) => {
                 Ok(Vec::new())
             }
-            Self::Counted(selection) => {
-                let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(PROGRESS_TASKS);
+            Self::Counted(conditions) => {
+                let query = TaskQuery::of(conditions.selection().status(Status::Running)).limit(PROGRESS_TASKS);
                 let running = context.client.page(&context.queue, &query).await?.items;
                 Ok(running.iter().filter_map(|task| ProgressView::of(task, output::now())).collect())
             }
@@ -97,9 +96,9 @@ impl WatchedTasks {
             Self::Followed(followed) => {
                 found.extend(followed.among(Statuses::UNSUCCESSFUL).take(limit.into()).cloned())
             }
-            Self::Counted(selection) => {
+            Self::Counted(conditions) => {
                 for status in [Status::Failed, Status::Cancelled] {
-                    let query = TaskQuery::of(selection.clone().status(status)).limit(limit);
+                    let query = TaskQuery::of(conditions.selection().status(status)).limit(limit);
                     let page = context.client.page(&context.queue, &query).await?;
                     found.extend(page.items.iter().map(SeenTask::of));
                 }
@@ -320,9 +319,9 @@ impl SilentRuns {
     /// those that run longest, where the server selects them.
     async fn next_task(&mut self, context: &ClientContext, watched: &WatchedTasks) -> Option<Task> {
         match watched {
-            WatchedTasks::Counted(selection) => {
+            WatchedTasks::Counted(conditions) => {
                 let walk = self.walk.get_or_insert_with(|| {
-                    let query = TaskQuery::of(selection.clone().status(Status::Running)).limit(TASKS_SEEN);
+                    let query = TaskQuery::of(conditions.selection().status(Status::Running)).limit(TASKS_SEEN);
                     context.client.walk(&context.queue, query.ascending_by(OrderField::StartedAt))
                 });
                 while let Ok(Some(task)) = walk.next().await {
@@ -398,17 +397,12 @@ pub(super) struct UnservedRoutes {
 }
 
 impl UnservedRoutes {
-    /// Returns the warnings that are due now, each route once; none if the server does not tell. `conditions` are those of the command.
-    pub(super) async fn check(
-        &mut self,
-        context: &ClientContext,
-        watched: &WatchedTasks,
-        conditions: &ConditionArgs,
-    ) -> Vec<String> {
+    /// Returns the warnings that are due now, each route once; none if the server does not tell.
+    pub(super) async fn check(&mut self, context: &ClientContext, watched: &WatchedTasks) -> Vec<String> {
         if self.checked.is_some_and(|checked| checked.elapsed() < CHECK_INTERVAL) {
             return Vec::new();
         }
-        let unserved = timeout(CHECK_TIME, unserved_routes(context, watched, conditions)).await;
+        let unserved = timeout(CHECK_TIME, unserved_routes(context, watched)).await;
         self.checked = Some(Instant::now());
         let Ok(Ok(unserved)) = unserved else { return Vec::new() };
         let new = unserved.into_iter().filter(|(route, _)| self.warned.insert(route.clone()));
@@ -417,11 +411,7 @@ impl UnservedRoutes {
 }
 
 /// Returns the routes of pending tasks that no live worker can claim, with the number of such tasks.
-async fn unserved_routes(
-    context: &ClientContext,
-    watched: &WatchedTasks,
-    conditions: &ConditionArgs,
-) -> Result<BTreeMap<String, u64>, Error> {
+async fn unserved_routes(context: &ClientContext, watched: &WatchedTasks) -> Result<BTreeMap<String, u64>, Error> {
     let (mut served, mut unserved) = (BTreeSet::new(), BTreeMap::new());
     let query = GroupQuery::by([WorkerDimension::Route], WorkerSelection::all());
     let mut walk = context.client.walk(&context.queue, query);
@@ -432,7 +422,7 @@ async fn unserved_routes(
         WatchedTasks::Followed(followed) => {
             return Ok(without_worker(followed.among(PENDING).filter_map(|task| task.routes.as_ref()), &served));
         }
-        WatchedTasks::Counted(selection) => beyond(selection, conditions, &served),
+        WatchedTasks::Counted(conditions) => beyond(conditions, &served),
     };
     let Some(selection) = selection else { return Ok(unserved) };
     let query = GroupQuery::by([TaskDimension::Routes], selection.status(Status::Pending));
@@ -463,13 +453,13 @@ fn without_worker<'r>(pending: impl Iterator<Item = &'r Routes>, served: &BTreeS
 }
 
 /// Returns the selected tasks with none of the served routes; `None` if that takes a longer filter than a server accepts.
-fn beyond(selection: &TaskSelection, conditions: &ConditionArgs, served: &BTreeSet<String>) -> Option<TaskSelection> {
+fn beyond(conditions: &ConditionArgs, served: &BTreeSet<String>) -> Option<TaskSelection> {
     if served.is_empty() {
-        return Some(selection.clone());
+        return Some(conditions.selection());
     }
     // Routes have neither quotes nor backslashes.
     let others: Vec<String> = served.iter().map(|route| format!("\"{route}\" not in routes")).collect();
-    conditions.filter_and(&others.join(" and ")).map(|filter| selection.clone().filter(filter))
+    conditions.filter_and(&others.join(" and ")).map(|filter| conditions.selection().filter(filter))
 }
 
 #[cfg(test)]
@@ -568,16 +558,11 @@ mod tests {
         let served: BTreeSet<String> = ["a", "b"].map(str::to_owned).into();
         let all = TaskSelection::all();
         let none = ConditionArgs::default();
-        assert_eq!(beyond(&all, &none, &BTreeSet::new()), Some(all.clone()));
-        assert_eq!(
-            beyond(
-                &all,
-                &ConditionArgs { filter: Some("args.x == 1 or args.y == 2".to_owned()), ..none.clone() },
-                &served
-            ),
-            Some(all.clone().filter("(args.x == 1 or args.y == 2) and \"a\" not in routes and \"b\" not in routes"))
-        );
+        assert_eq!(beyond(&none, &BTreeSet::new()), Some(all.clone()));
+        let filtered = ConditionArgs { filter: Some("args.x == 1 or args.y == 2".to_owned()), ..none.clone() };
+        let expected = "(args.x == 1 or args.y == 2) and \"a\" not in routes and \"b\" not in routes";
+        assert_eq!(beyond(&filtered, &served), Some(all.filter(expected)));
         let many: BTreeSet<String> = (0..1000).map(|number| format!("route-{number}")).collect();
-        assert_eq!(beyond(&all, &none, &many), None);
+        assert_eq!(beyond(&none, &many), None);
     }
 }
