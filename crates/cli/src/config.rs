@@ -318,13 +318,9 @@ impl ClientContext {
         let config = ClientConfig::load(connection, queue)?;
         print_warnings(&config);
         config.check_token_flag()?;
-        Ok(Self {
-            client: client(&config, retrying)?,
-            queue: config.queue.value.clone(),
-            url: config.url.value.clone(),
-            config,
-            printer: Printer::new(output),
-        })
+        let (client, printer) = (client(&config, retrying)?, Printer::new(output));
+        let (queue, url) = (config.queue.value.clone(), config.url.value.clone());
+        Ok(Self { client, queue, url, config, printer })
     }
 
     /// Runs a client command on one thread, turns a failed call into a message and prints the server's warnings. `filter` is the filter

@@ -90,6 +90,7 @@ impl Speaker<'_> {
         // A newer server has reasons that this program does not know.
         let Some(reason) = &explained.reason else { return explained.message.clone() };
         let limit = || format!("it has to wait until one ends, or {} {queue}", command("queue limit"));
+        let update = command("task update");
         let advice = match reason {
             Reason::NotPending { status, .. } => return format!("it {}", self.ended(*status)),
             Reason::DependencyCycle { tasks } => return self.cycle(tasks),
@@ -101,7 +102,7 @@ impl Speaker<'_> {
                 return format!("no worker for {} is there; {loop_command} -- COMMAND starts one", listed(routes));
             }
             Reason::NotBefore { until } => {
-                let (when, update) = (words::age(*until, self.now), command("task update"));
+                let when = words::age(*until, self.now);
                 return format!("{} ({when}); {update} {id} --no-delay lets it be claimed now", reason.message());
             }
             Reason::QueuePaused => format!("{} {queue} ends that", command("queue resume")),
@@ -113,10 +114,7 @@ impl Speaker<'_> {
             Reason::QueueAtLimit { .. } => format!("{} --max-running COUNT raises the limit", limit()),
             Reason::RouteAtLimit { routes } => format!("{} --route {}=COUNT raises the limit", limit(), first(routes)),
             Reason::WaitingTurn { .. } => {
-                format!(
-                    "{} {id} --priority NUMBER with a higher number lets it go before others",
-                    command("task update")
-                )
+                format!("{update} {id} --priority NUMBER with a higher number lets it go before others")
             }
         };
         format!("{}; {advice}", reason.message())

@@ -215,11 +215,8 @@ impl Manifest {
 
     /// The files that are not as they were written, each with what is wrong.
     pub(crate) fn problems(&self, folder: &Path, stop: &AtomicBool) -> Result<Vec<(Part, String)>, Failure> {
-        let mut problems = Vec::new();
-        for entry in &self.entries {
-            problems.extend(entry.problem(folder, stop)?.map(|what| (entry.part, what)));
-        }
-        Ok(problems)
+        let problem = |entry: &Entry| Some(entry.problem(folder, stop).transpose()?.map(|what| (entry.part, what)));
+        self.entries.iter().filter_map(problem).collect()
     }
 
     /// The files that others can read and should not, each with what helps. A copy of the folder may have lost the modes that a

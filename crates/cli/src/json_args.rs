@@ -284,11 +284,9 @@ pub(crate) fn update(given: &ChangeArgs, after: Vec<TaskId>, now: Timestamp) -> 
 
 /// Returns an update that changes single members, or nothing.
 pub(crate) fn patches(given: &PatchArgs) -> Result<Update, Failure> {
-    Ok(Update {
-        args_patch: patch(ARGS, &given.arg, &given.unset_arg)?,
-        metadata_patch: patch(METADATA, &given.meta, &given.unset_meta)?,
-        ..Update::default()
-    })
+    let args_patch = patch(ARGS, &given.arg, &given.unset_arg)?;
+    let metadata_patch = patch(METADATA, &given.meta, &given.unset_meta)?;
+    Ok(Update { args_patch, metadata_patch, ..Update::default() })
 }
 
 fn patch(flags: DocumentFlags, set: &[String], unset: &[String]) -> Result<Option<JsonObject>, Failure> {

@@ -152,19 +152,16 @@ impl ServerCertVerifier for Verifier {
 }
 
 fn reason(error: &Error) -> String {
-    use CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
-        UnknownIssuer,
-    };
+    use CertificateError as Problem;
     let Error::InvalidCertificate(problem) = error else { return error.to_string() };
     match problem {
-        UnknownIssuer => "no trusted authority has signed it".to_owned(),
-        Expired | ExpiredContext { .. } => "it has expired".to_owned(),
-        NotValidYet | NotValidYetContext { .. } => "it is not valid yet; is the clock right?".to_owned(),
-        NotValidForName | NotValidForNameContext { .. } => "it is for another host name".to_owned(),
-        CertificateError::Other(OtherError(other))
-            if matches!(other.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) =>
-        {
+        Problem::UnknownIssuer => "no trusted authority has signed it".to_owned(),
+        Problem::Expired | Problem::ExpiredContext { .. } => "it has expired".to_owned(),
+        Problem::NotValidYet | Problem::NotValidYetContext { .. } => {
+            "it is not valid yet; is the clock right?".to_owned()
+        }
+        Problem::NotValidForName | Problem::NotValidForNameContext { .. } => "it is for another host name".to_owned(),
+        Problem::Other(OtherError(other)) if matches!(other.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) => {
             SHOWN_AUTHORITY.to_owned()
         }
         other => other.to_string(),

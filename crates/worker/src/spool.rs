@@ -145,11 +145,8 @@ impl SpoolFolder {
 
 /// Members that this version does not know are ignored: a newer worker may have written the file.
 fn failure(error: &ObjectReader<'_>) -> Option<Failure> {
-    Some(Failure {
-        kind: error.text("type").ok()?.into(),
-        message: error.text("message").ok()?.into(),
-        traceback: error.text("traceback").ok().map(Into::into),
-    })
+    let (kind, message) = (error.text("type").ok()?.into(), error.text("message").ok()?.into());
+    Some(Failure { kind, message, traceback: error.text("traceback").ok().map(Into::into) })
 }
 
 /// Runs a disk operation on a blocking thread, because the async threads renew leases, and limits its duration.

@@ -171,11 +171,8 @@ impl HostUsage {
     /// Blocks, but not for long.
     pub(super) fn measure() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        Self {
-            cpus: available_parallelism().map_or(1, NonZero::get),
-            load1: load1(&read("/proc/loadavg")),
-            memory: memory(&read("/proc/meminfo")),
-        }
+        let (load1, memory) = (load1(&read("/proc/loadavg")), memory(&read("/proc/meminfo")));
+        Self { cpus: available_parallelism().map_or(1, NonZero::get), load1, memory }
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {

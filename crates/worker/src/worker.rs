@@ -394,16 +394,9 @@ impl WorkerIdentity<'_> {
     /// Returns the longest identity that fits, with what `add` writes; what makes it too long for the server is left out: first what its user says, then the
     /// folder, then all but the place.
     fn longest_of(&self, most_bytes: usize, add: impl Fn(ObjectWriter) -> ObjectWriter) -> JsonObject {
-        let with_folder = || {
-            let folder = self.run_dir.map(|folder| folder.to_string_lossy());
-            object_of(add(folder.iter().fold(self.place(), |own, folder| own.text("folder", folder))))
-        };
-        let candidates = [
-            merge_patch(self.metadata, &with_folder()),
-            with_folder(),
-            merge_patch(self.metadata, &object_of(add(self.place()))),
-            object_of(add(self.place())),
-        ];
+        let place = self.place().optional(self.run_dir, |own, folder| own.text("folder", &folder.to_string_lossy()));
+        let (whole, short) = (object_of(add(place)), object_of(add(self.place())));
+        let candidates = [merge_patch(self.metadata, &whole), whole, merge_patch(self.metadata, &short), short];
         let fitting = candidates.into_iter().find(|worker| worker.as_str().len() <= most_bytes);
         fitting.unwrap_or_else(|| object_of(self.place()))
     }

@@ -84,9 +84,8 @@ impl SelectionArgs {
 
     /// Returns the selection with one more condition; `None` if the filter is wrong or becomes too long.
     pub(crate) fn narrowed(&self, condition: &str) -> Option<Self> {
-        let conditions =
-            ConditionArgs { filter: Some(self.conditions.filter_and(condition)?), ..self.conditions.clone() };
-        Some(Self { conditions, ..self.clone() })
+        let filter = Some(self.conditions.filter_and(condition)?);
+        Some(Self { conditions: ConditionArgs { filter, ..self.conditions.clone() }, ..self.clone() })
     }
 
     /// Returns the selection as one filter; `None` for a fuzzy search, for all tasks, and if the filter is wrong or becomes too long.

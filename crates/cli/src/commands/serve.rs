@@ -78,18 +78,12 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
 }
 
 fn config(args: &ServeArgs, token: Option<Token>, tokens: Option<SharedTokens>, listener: &Listener) -> Config {
-    let (defaults, kept_seconds) = (Config::new(token), args.default_retention.map(|time| time.as_secs()));
+    let (defaults, kept) = (Config::new(token), args.default_retention.map(|time| time.as_secs()));
     let defaults = if listener.tls().is_some() { defaults.with_tls() } else { defaults };
-    let limits = Limits {
-        default_retention: Retention {
-            succeeded_seconds: kept_seconds,
-            failed_seconds: kept_seconds,
-            cancelled_seconds: kept_seconds,
-        },
-        // From 0 to 16 MiB.
-        task_output_bytes: usize::try_from(args.task_output_bytes).unwrap_or_default(),
-        ..defaults.limits
-    };
+    let default_retention = Retention { succeeded_seconds: kept, failed_seconds: kept, cancelled_seconds: kept };
+    // From 0 to 16 MiB.
+    let task_output_bytes = usize::try_from(args.task_output_bytes).unwrap_or_default();
+    let limits = Limits { default_retention, task_output_bytes, ..defaults.limits };
     Config {
         allowed_hosts: args.allowed_hosts.clone(),
         dashboard: args.dashboard.into(),

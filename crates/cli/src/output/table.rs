@@ -152,17 +152,13 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let (mut kept, mut used) = (String::new(), 0);
-    for character in text.chars() {
+    let mut used = 0;
+    let fits = |character: &char| {
         used += character.width().unwrap_or(0);
         // One column is for the ellipsis.
-        if used + 1 > width {
-            break;
-        }
-        kept.push(character);
-    }
-    kept.push(ELLIPSIS);
-    kept
+        used < width
+    };
+    text.chars().take_while(fits).chain([ELLIPSIS]).collect()
 }
 
 const GAP: &str = "  ";

@@ -93,16 +93,9 @@ pub(crate) fn descendants() -> Vec<ProcessEntry> {
     let (own, entries) = (own_pid(), all());
     let parents: HashMap<i32, i32> = entries.iter().map(|entry| (entry.pid, entry.parent)).collect();
     let is_descendant = |entry: &&ProcessEntry| {
-        let mut parent = Some(&entry.parent);
+        let ancestors = std::iter::successors(Some(&entry.parent), |pid| parents.get(*pid));
         // /proc is not a snapshot: with reused pids it could contain a cycle.
-        for _ in 0..entries.len() {
-            match parent {
-                Some(pid) if *pid == own => return true,
-                Some(pid) => parent = parents.get(pid),
-                None => return false,
-            }
-        }
-        false
+        ancestors.take(entries.len()).any(|pid| *pid == own)
     };
     entries.iter().filter(|entry| entry.is_alive).filter(is_descendant).copied().collect()
 }

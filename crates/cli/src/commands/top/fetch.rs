@@ -389,15 +389,11 @@ impl Rates {
 
 impl History {
     pub(super) fn record(&mut self, counts: StatusCounts, at: Instant) {
-        let sample = match self.samples.back() {
-            None => Sample { at, created: 0, finished: 0 },
-            Some(last) => Sample {
-                at,
-                created: last.created + counts.total().saturating_sub(self.latest.total()),
-                finished: last.finished
-                    + counts.among(Statuses::ENDED).saturating_sub(self.latest.among(Statuses::ENDED)),
-            },
-        };
+        let ended = |counts: &StatusCounts| counts.among(Statuses::ENDED);
+        let sample = self.samples.back().map_or(Sample { at, created: 0, finished: 0 }, |last| {
+            let created = last.created + counts.total().saturating_sub(self.latest.total());
+            Sample { at, created, finished: last.finished + ended(&counts).saturating_sub(ended(&self.latest)) }
+        });
         self.latest = counts;
         self.samples.push_back(sample);
         // The sample before the first bar is the start of that bar.

@@ -3,8 +3,7 @@
 //! what a secret holds nor a digest of it, by which a weak token could be guessed.
 
 use taskqueue_api::body::Body;
-use taskqueue_api::lists as api;
-use taskqueue_api::lists::Count;
+use taskqueue_api::lists::{self as api, Count};
 use taskqueue_client::{Creation, Group, Status, TaskId, Timestamp};
 use taskqueue_core::fields::optional_defined_fields;
 use taskqueue_core::json::{ObjectWriter, write_array, write_string};
