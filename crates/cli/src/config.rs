@@ -354,9 +354,7 @@ impl ClientContext {
 
 /// Prints what is ignored in the configuration, and which token is not sent.
 pub(crate) fn print_warnings(config: &ClientConfig) {
-    for warning in &config.warnings {
-        output::warning(warning);
-    }
+    config.warnings.iter().for_each(|warning| output::warning(warning));
     if let Some(note) = config.withheld_note() {
         output::note(&note);
     }

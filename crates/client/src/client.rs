@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use taskqueue_api::object_reader::Unreadable;
 use taskqueue_core::json::Value;
 use taskqueue_core::trace::TraceParent;
 
 use crate::call::{Call, Retries, random_u16};
 use crate::config::{Config, Transport};
-use crate::error::{Answer, ConfigError, Error, Waited};
+use crate::error::{Answer, ConfigError, Error, ReadResult, Waited};
 
 /// A client of one server. Cloning it is cheap; clones share their connections and warnings.
 #[derive(Clone, Debug)]
@@ -53,11 +52,7 @@ impl Client {
     }
 
     /// Performs a call of which the answer is 200 with a body that `read` reads.
-    pub(crate) async fn ask<T>(
-        &self,
-        call: Call,
-        read: impl Fn(&Value<'_>) -> Result<T, Unreadable>,
-    ) -> Result<T, Error> {
+    pub(crate) async fn ask<T>(&self, call: Call, read: impl Fn(&Value<'_>) -> ReadResult<T>) -> Result<T, Error> {
         self.perform(call, |answer| answer.read(&[200], &read)).await
     }
 

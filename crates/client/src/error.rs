@@ -185,6 +185,8 @@ pub struct Created<T> {
     pub created: bool,
 }
 
+/// What a reader makes of the body of an answer.
+pub(crate) type ReadResult<T> = Result<T, Unreadable>;
 /// An answer, whatever its status.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -200,11 +202,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The body, if the status is one of those `expected`.
-    pub(crate) fn read<T>(
-        &self,
-        expected: &[u16],
-        read: impl FnOnce(&Value<'_>) -> Result<T, Unreadable>,
-    ) -> Result<T, Error> {
+    pub(crate) fn read<T>(&self, expected: &[u16], read: impl FnOnce(&Value<'_>) -> ReadResult<T>) -> Result<T, Error> {
         if !expected.contains(&self.status) {
             return Err(self.to_error());
         }
@@ -214,10 +212,7 @@ impl Answer {
     }
 
     /// The resource in the body, and whether the request created it.
-    pub(crate) fn created<T>(
-        &self,
-        read: impl FnOnce(&Value<'_>) -> Result<T, Unreadable>,
-    ) -> Result<Created<T>, Error> {
+    pub(crate) fn created<T>(&self, read: impl FnOnce(&Value<'_>) -> ReadResult<T>) -> Result<Created<T>, Error> {
         Ok(Created { value: self.read(&[200, 201], read)?, created: self.status == 201 })
     }
 

@@ -254,9 +254,7 @@ impl WorkerContext {
         if answer.request_error.as_ref().is_some_and(Error::is_too_large) {
             return self.send_one_by_one(items).await;
         }
-        for (item, outcome) in items.into_iter().zip(answer.items) {
-            item.answer(outcome.map(|_| sent));
-        }
+        items.into_iter().zip(answer.items).for_each(|(item, outcome)| item.answer(outcome.map(|_| sent)));
     }
 
     async fn send_one_by_one(self: Arc<Self>, items: Vec<RunMessage>) {

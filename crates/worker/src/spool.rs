@@ -283,9 +283,7 @@ impl WorkerContext {
             return reports;
         }
         let mut queues: HashMap<QueueName, Vec<StoredReport>> = HashMap::new();
-        for stored in reports {
-            queues.entry(stored.0.queue.clone()).or_default().push(stored);
-        }
+        reports.into_iter().for_each(|stored| queues.entry(stored.0.queue.clone()).or_default().push(stored));
         let mut remaining = Vec::new();
         for (queue, reports) in queues {
             let item = |(run, report): &StoredReport| run.item(RunAction::End(report.clone()));

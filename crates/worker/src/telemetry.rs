@@ -322,9 +322,7 @@ impl Snapshot {
 
     fn of(at: Instant, processes: &[ProcessEntry]) -> Self {
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-        for process in processes {
-            children.entry(process.parent).or_default().push(process.pid);
-        }
+        processes.iter().for_each(|process| children.entry(process.parent).or_default().push(process.pid));
         Self { at, used: processes.iter().map(|process| (process.pid, *process)).collect(), children }
     }
 

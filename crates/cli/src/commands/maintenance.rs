@@ -30,7 +30,7 @@ use crate::output::{
 };
 
 /// A flag that a signal sets to end the work.
-pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         let mut listening = signal(kind).map_err(Failure::because("cannot wait for signals"))?;
@@ -44,27 +44,25 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Runs work that blocks its thread.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Failure> + Send + 'static) -> Result<T, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(Failure::because("the command failed"))?
 }
 
 /// The bars of a command, one after the other.
 #[derive(Default)]
-pub(super) struct Bars {
+struct Bars {
     shown: Option<(&'static str, Progress)>,
 }
 
 impl Bars {
-    pub(super) fn backup(&mut self, progress: BackupProgress) {
+    fn backup(&mut self, progress: BackupProgress) {
         match progress {
             BackupProgress::Copying { done, of } => self.show("copying", done, of, Progress::of_copied_bytes),
             BackupProgress::Checking(progress) => self.check(progress),
         }
     }
 
-    pub(super) fn check(&mut self, progress: check::Progress) {
+    fn check(&mut self, progress: check::Progress) {
         let check::Progress { step, done, of } = progress;
         match step {
             Step::Engine => self.show("checking the file", done, of, |verb, _| Progress::spinner(verb)),
@@ -92,7 +90,7 @@ impl Bars {
     }
 }
 
-pub(super) fn check_failure(error: CheckError) -> Failure {
+fn check_failure(error: CheckError) -> Failure {
     match error {
         CheckError::Refused(why) => Failure::Refused(why),
         CheckError::Interrupted => Failure::Interrupted("the check was interrupted; nothing was changed".into()),
@@ -100,7 +98,7 @@ pub(super) fn check_failure(error: CheckError) -> Failure {
 }
 
 /// `doing` names the command in the words of "the backup was interrupted".
-pub(super) fn backup_failure(error: BackupError, doing: &str, output: OutputArgs) -> Failure {
+fn backup_failure(error: BackupError, doing: &str, output: OutputArgs) -> Failure {
     match error {
         BackupError::Refused(why) => Failure::Refused(why),
         BackupError::Interrupted => Failure::Interrupted(format!("the {doing} was interrupted; nothing was changed")),
@@ -115,7 +113,7 @@ pub(super) fn backup_failure(error: BackupError, doing: &str, output: OutputArgs
 }
 
 /// Prints each problem; for people one line each.
-pub(super) fn print_problems(report: &Report, output: OutputArgs) -> Result<(), Failure> {
+fn print_problems(report: &Report, output: OutputArgs) -> Result<(), Failure> {
     let printer = Printer::new(output);
     let problems = &report.findings.problems;
     match printer.format {
@@ -129,7 +127,7 @@ pub(super) fn print_problems(report: &Report, output: OutputArgs) -> Result<(), 
 }
 
 /// Says so if less was checked than usual.
-pub(super) fn note_older_schema(report: &Report) {
+fn note_older_schema(report: &Report) {
     if !report.rules_checked && report.findings.is_sound() {
         output::note(&format!(
             "the database has schema version {}, which is older than this program: its files were checked, its tasks were \
@@ -140,7 +138,7 @@ pub(super) fn note_older_schema(report: &Report) {
 }
 
 /// Says that a file is gone which nobody would have missed, but whose name somebody may have seen.
-pub(super) fn note_removed(file: &Path) {
+fn note_removed(file: &Path) {
     output::note(&format!("removed {}, which a backup or restore that was killed had left", file.display()));
 }
 
@@ -422,9 +420,7 @@ fn restore_folder(copying: &CopyCommand, args: &RestoreArgs) -> Result<(), Failu
     {
         put.make_folder(folder)?;
     }
-    for (secret, place) in &missing {
-        put.put(secret, place, &mut note_removed)?;
-    }
+    missing.iter().try_for_each(|(secret, place)| put.put(secret, place, &mut note_removed))?;
     let source = from.join(Part::Database.file_name());
     let restored = database.map(|place| copying.run("restore", |watch| restore(&source, place, *replace, watch)));
     let report = restored.transpose()?.map(|done| done.report);

@@ -244,11 +244,7 @@ const TIMEOUT_KIND: &str = "ExecutionTimeout";
 
 /// The result, and a note about it that was also added to the log. `exceeded` is the time limit that ended the run, if one did.
 /// Blocks.
-pub(super) fn result_of_end(
-    end: &CommandEnd,
-    folder: &RunFolder,
-    exceeded: Option<TimeLimit>,
-) -> (HandlerResult, Option<String>) {
+fn result_of_end(end: &CommandEnd, folder: &RunFolder, exceeded: Option<TimeLimit>) -> (HandlerResult, Option<String>) {
     make_new(folder.path());
     if !end.was_stopped && end.status.success() {
         return match folder.read_result() {
@@ -279,7 +275,7 @@ fn without_success(end: &CommandEnd, exceeded: Option<TimeLimit>) -> HandlerResu
     HandlerResult::Fail(Failure { kind: kind.into(), message: message.into(), traceback })
 }
 
-pub(super) fn result_of_start_error(program: &OsStr, error: &StartError) -> HandlerResult {
+fn result_of_start_error(program: &OsStr, error: &StartError) -> HandlerResult {
     let program = program.to_string_lossy();
     let (kind, message) = match error {
         StartError::NotFound(_) => ("CommandNotFound", format!("{program} was not found on the worker's machine")),
@@ -297,7 +293,7 @@ pub(super) fn result_of_start_error(program: &OsStr, error: &StartError) -> Hand
     reject(kind, message)
 }
 
-pub(super) fn result_of_fill_error(error: &FillError) -> HandlerResult {
+fn result_of_fill_error(error: &FillError) -> HandlerResult {
     match error {
         FillError::Missing(path) => reject("MissingArgument", format!("the command needs the argument {path}")),
         FillError::Nul(path) => {
@@ -341,7 +337,7 @@ impl TimeLimit {
 
 /// Passes on what the worker wants of a run, and asks for its end when its time is over. Never returns. `is_exceeded` becomes true if the
 /// time is over before the worker asks for the end: such a run fails, whatever the worker asks for until it has ended.
-pub(super) async fn pass_on_control(
+async fn pass_on_control(
     ends_at: Option<Instant>,
     mut wanted: watch::Receiver<RunControl>,
     control: &watch::Sender<RunControl>,

@@ -143,9 +143,7 @@ impl LineState {
             }
             Step::EraseBelow => {
                 self.truncate();
-                for row in self.rows.drain(self.row + 1..) {
-                    self.held_cells -= row.len();
-                }
+                self.held_cells -= self.rows.drain(self.row + 1..).map(|row| row.len()).sum::<usize>();
             }
             Step::Style(parameters) => self.styles.change(&parameters),
             Step::Control(_) => {}

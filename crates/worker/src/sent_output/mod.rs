@@ -192,9 +192,7 @@ impl OutputBuffer {
 
     /// Ends the output: no more bytes come.
     pub(super) fn end(&mut self) {
-        for partial in std::mem::take(&mut self.partial) {
-            self.add(&partial);
-        }
+        std::mem::take(&mut self.partial).iter().for_each(|partial| self.add(partial));
     }
 
     /// Returns the number of missing bytes, and forgets them. What begins in the middle of a character is missing too.

@@ -44,13 +44,7 @@ impl Action {
     }
 
     /// Acts on one task. `is_named` tells that nobody has seen the task yet.
-    async fn perform(
-        self,
-        client: &Client,
-        queue: &QueueName,
-        id: TaskId,
-        is_named: bool,
-    ) -> Result<ActionOutcome, Error> {
+    async fn perform(self, client: &Client, queue: &QueueName, id: TaskId, is_named: bool) -> ActionResult {
         match (self.change, self.update) {
             (Change::Cancel, _) => drop(client.cancel_task(queue, id).await?),
             (Change::Requeue, None) => return Ok(ActionOutcome::of_requeued(&client.requeue_task(queue, id).await?)),
@@ -68,6 +62,8 @@ impl Action {
     }
 }
 
+/// The outcome of an action on one task, or why there is none.
+type ActionResult = Result<ActionOutcome, Error>;
 /// The outcome of an action on one task.
 #[derive(Debug)]
 enum ActionOutcome {
@@ -89,12 +85,7 @@ impl ActionOutcome {
 
 /// Updates a task and then requeues it. In this order a task never runs again with its old values: if the second step
 /// fails, it is still failed or cancelled, and both steps can be repeated.
-async fn change_and_requeue(
-    client: &Client,
-    queue: &QueueName,
-    id: TaskId,
-    update: &Update,
-) -> Result<ActionOutcome, Error> {
+async fn change_and_requeue(client: &Client, queue: &QueueName, id: TaskId, update: &Update) -> ActionResult {
     let task = client.task(queue, id).await?;
     if task.status != Status::Succeeded {
         client.update_task(queue, id, update).await?;
@@ -197,7 +188,7 @@ fn cancelled_again(id: TaskId, why: &str) -> String {
 struct ActionProgress<'s> {
     context: &'s ClientContext,
     action: Action,
-    calls: ConcurrentCalls<(TaskId, Result<ActionOutcome, Error>)>,
+    calls: ConcurrentCalls<(TaskId, ActionResult)>,
     /// Requeued tasks that what they wait for has cancelled again, and why.
     cancelled_again: Vec<(TaskId, String)>,
     bar: Progress,
@@ -296,9 +287,7 @@ impl<'s> ActionProgress<'s> {
             let again = std::mem::take(&mut self.cancelled_again);
             if again.is_empty() || again.len() >= before {
                 self.refused += again.len() as u64;
-                for (id, why) in again {
-                    self.warn(&cancelled_again(id, &why));
-                }
+                again.iter().for_each(|(id, why)| self.warn(&cancelled_again(*id, why)));
                 return Ok(());
             }
             before = again.len();
@@ -308,7 +297,7 @@ impl<'s> ActionProgress<'s> {
         }
     }
 
-    fn record(&mut self, id: TaskId, outcome: Result<ActionOutcome, Error>) -> Result<(), CommandError> {
+    fn record(&mut self, id: TaskId, outcome: ActionResult) -> Result<(), CommandError> {
         let error = match outcome {
             Ok(ActionOutcome::Done) => None,
             Ok(ActionOutcome::CancelledAgain(why)) => {

@@ -90,10 +90,7 @@ impl<'s> Logs<'s> {
         if pushed_out > 0 {
             self.tell_pushed_out(pushed_out).await?;
         }
-        for piece in held.drain(..) {
-            self.print(&piece)?;
-        }
-        Ok(())
+        Ok(held.drain(..).try_for_each(|piece| self.print(&piece))?)
     }
 
     fn print(&mut self, piece: &Output) -> Result<(), Failure> {

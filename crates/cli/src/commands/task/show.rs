@@ -115,7 +115,7 @@ pub(super) async fn list(context: &ClientContext, args: &ListArgs) -> Result<(),
             None,
         )
     } else {
-        let loaded = load(context, args, max_items).await?;
+        let loaded = load(context, args).await?;
         (loaded.print(context, args.fields())?, loaded.total)
     };
     if printed.is_cut {
@@ -171,13 +171,9 @@ struct LoadedTasks<'s> {
     absent: Vec<&'s FieldPath>,
 }
 
-/// Loads the first `max_items` tasks in the order that is asked for. Equal ones keep the order of the server, newest first.
-async fn load<'s>(
-    context: &ClientContext,
-    args: &'s ListArgs,
-    max_items: Option<u64>,
-) -> Result<LoadedTasks<'s>, CommandError> {
-    let (sort, now) = (args.own_sort(), output::now());
+/// Loads as many tasks as are shown, in the order that is asked for. Equal ones keep the order of the server, newest first.
+async fn load<'s>(context: &ClientContext, args: &'s ListArgs) -> Result<LoadedTasks<'s>, CommandError> {
+    let (sort, now, max_items) = (args.own_sort(), output::now(), args.limit.max_items(context.printer.format));
     let query = args.query(max_items.filter(|_| sort.is_empty()));
     let mut walk = context.client.walk(&context.queue, query);
     let progress = Progress::spinner("loading");

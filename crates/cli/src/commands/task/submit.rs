@@ -296,9 +296,8 @@ impl<'s> TaskCreator<'s> {
     /// Counts what else was answered already, and prints all refusals that are known. What failed fails again at the next try.
     fn count_ended(&mut self) {
         while let Some(Ok(BatchResult { tasks, .. })) = self.calls.running.try_join_next() {
-            for (origin, outcome) in tasks.unwrap_or_default() {
-                drop(self.count(origin, outcome));
-            }
+            let tasks = tasks.unwrap_or_default().into_iter();
+            tasks.for_each(|(origin, outcome)| drop(self.count(origin, outcome)));
         }
         self.open.clear();
         self.print_known_refusals();

@@ -72,9 +72,7 @@ pub(super) async fn snapshot(
     for names in names.chunks(CONCURRENT_REQUESTS) {
         queues.extend(count(&client, names, only.is_empty()).await?);
     }
-    for queue in &mut queues {
-        queue.settings = readers.settings.words(&queue.name);
-    }
+    queues.iter_mut().for_each(|queue| queue.settings = readers.settings.words(&queue.name));
     let selected = query.queue.filter(|queue| queues.iter().any(|counted| counted.name == *queue));
     let output = match query.output {
         Some((queue, id)) => Some(readers.output.read(&client, queue, id).await?),

@@ -445,9 +445,7 @@ fn route_warning(route: &str, count: u64) -> String {
 fn without_worker<'r>(pending: impl Iterator<Item = &'r Routes>, served: &BTreeSet<String>) -> BTreeMap<String, u64> {
     let mut unserved = BTreeMap::new();
     for routes in pending.filter(|routes| !routes.iter().any(|route| served.contains(route))) {
-        for route in routes.iter() {
-            *unserved.entry(route.to_owned()).or_default() += 1;
-        }
+        routes.iter().for_each(|route| *unserved.entry(route.to_owned()).or_default() += 1);
     }
     unserved
 }
