@@ -55,9 +55,8 @@ impl ClientConfig {
             Some(queue) => Sourced::new(queue, Source::Flag("--queue")),
             None => layers.queue()?,
         };
-        let insecure = connection.allow_insecure_token;
-        let insecure = insecure.then_some(Sourced::new(true, Source::Flag("--allow-insecure-token")));
-        let insecure = insecure.or_else(|| layers.allow_insecure_token());
+        let flag = Sourced::new(true, Source::Flag("--allow-insecure-token"));
+        let insecure = connection.allow_insecure_token.then_some(flag).or_else(|| layers.allow_insecure_token());
         let insecure = insecure.unwrap_or_else(|| Sourced::new(false, Source::BuiltIn));
         let in_flag = connection.token_file.clone().map(TokenLocation::File);
         let in_flag = in_flag.map(|file| Sourced::new(file, Source::Flag(TOKEN_FILE_FLAG)));

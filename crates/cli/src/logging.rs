@@ -4,7 +4,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::panic::{self, PanicHookInfo};
+use std::panic;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, mem, thread};
@@ -70,13 +70,11 @@ pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<LogGuard, Fail
         LogFormat::Json => subscriber.json().flatten_event(true).with_span_list(false).try_init(),
     });
     // The default hook writes to standard error directly, where it could block for ever.
-    panic::set_hook(Box::new(log_panic));
+    panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        error!(panic = panic.payload_as_str().unwrap_or("not a string"), place, "a thread panicked");
+    }));
     Ok(LogGuard(log_writer))
-}
-
-fn log_panic(panic: &PanicHookInfo<'_>) {
-    let place = panic.location().map(ToString::to_string).unwrap_or_default();
-    error!(panic = panic.payload_as_str().unwrap_or("not a string"), place, "a thread panicked");
 }
 
 fn filter(level: LogLevel) -> LevelFilter {

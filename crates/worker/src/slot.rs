@@ -368,7 +368,7 @@ impl WorkerContext {
     }
 
     /// Sends an event for each pause in which a heartbeat was due. Never returns.
-    pub(crate) async fn watch_for_pauses(&self) {
+    pub(crate) async fn watch_for_pauses(self: Arc<Self>) {
         loop {
             let before = Instant::now();
             sleep(TICK).await;

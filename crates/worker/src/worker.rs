@@ -72,8 +72,7 @@ impl Worker {
                 Err(error) => context.end(EndReason::InternalError(error)),
             }
         }
-        let watching = Arc::clone(context);
-        services.spawn(async move { watching.watch_for_pauses().await });
+        services.spawn(Arc::clone(context).watch_for_pauses());
         let mut is_stop_open = true;
         while !slots.is_empty() {
             tokio::select! {

@@ -217,7 +217,10 @@ impl<'h> Layout<'h> {
 
     /// One line as texts with styles.
     pub(crate) fn row_pieces(&self, cells: &[Cell]) -> Vec<(String, Style)> {
-        self.pieces(|placed| cell_of(cells, placed))
+        self.pieces(|placed| {
+            debug_assert!(placed.index < cells.len(), "each column has a cell");
+            cells.get(placed.index).cloned().unwrap_or_else(|| Cell::new(""))
+        })
     }
 
     fn line(&self, pieces: Vec<(String, Style)>) -> String {
@@ -255,22 +258,16 @@ pub(super) fn joined(pieces: impl IntoIterator<Item = (String, Style)>, colour: 
     pieces.into_iter().map(styled).collect()
 }
 
-fn cell_of(cells: &[Cell], placed: &PlacedColumn<'_>) -> Cell {
-    debug_assert!(placed.index < cells.len(), "each column has a cell");
-    cells.get(placed.index).cloned().unwrap_or_else(|| Cell::new(""))
-}
-
 /// All columns that have something to show, as wide as their widest cell.
 fn uncut<'h>(columns: &[Column<'h>], rows: &[Vec<Cell>]) -> Vec<PlacedColumn<'h>> {
     let cells = |index: usize| rows.iter().filter_map(move |row| row.get(index));
     let has_value = |index: usize| cells(index).any(|cell| !cell.is_missing());
     let shown = columns.iter().enumerate().filter(|(index, column)| !column.needs_value || has_value(*index));
-    shown
-        .map(|(index, column)| {
-            let width = cells(index).map(Cell::width).max().unwrap_or(0).max(column.head.width()).max(column.min_width);
-            PlacedColumn { column: *column, index, width }
-        })
-        .collect()
+    let placed = shown.map(|(index, column)| {
+        let width = cells(index).map(Cell::width).max().unwrap_or(0).max(column.head.width()).max(column.min_width);
+        PlacedColumn { column: *column, index, width }
+    });
+    placed.collect()
 }
 
 /// Returns the width of a line; wider than the terminal if nothing more can be cut.
