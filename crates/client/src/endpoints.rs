@@ -185,8 +185,7 @@ impl Client {
 
     /// Starts a pending, failed or cancelled task over.
     pub async fn requeue_task(&self, queue: &QueueName, id: TaskId) -> Result<Task, Error> {
-        let path = task_path(paths::REQUEUE, queue, id);
-        self.ask(Call::post("requeue the task", path, AFTER_REQUEUE), Task::read).await
+        self.ask(Call::post("requeue the task", task_path(paths::REQUEUE, queue, id), AFTER_REQUEUE), Task::read).await
     }
 
     /// Deletes a task that is not running. A task that does not exist counts as deleted.

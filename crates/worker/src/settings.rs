@@ -82,10 +82,6 @@ pub enum OnFailures {
     Ignore,
 }
 
-const fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intervals {
     /// Between the start of a run and its first heartbeat: most short runs need none.
@@ -132,26 +128,26 @@ impl Default for Intervals {
     fn default() -> Self {
         Self {
             first_heartbeat: Duration::from_millis(500),
-            heartbeat: seconds(60),
-            heartbeat_poll: seconds(5),
-            heartbeat_retry: seconds(5),
+            heartbeat: Duration::from_secs(60),
+            heartbeat_poll: Duration::from_secs(5),
+            heartbeat_retry: Duration::from_secs(5),
             // Many proxies cut a silent connection after 60 seconds.
-            wait: seconds(50),
-            backoff: BackoffLimits { first: seconds(1), longest: seconds(10) },
+            wait: Duration::from_secs(50),
+            backoff: BackoffLimits { first: Duration::from_secs(1), longest: Duration::from_secs(10) },
             // Long enough to spare a sweep, short enough that its good region is found within minutes.
-            failure_pause: BackoffLimits { first: seconds(10), longest: seconds(300) },
-            observation: seconds(60),
-            observation_gap: seconds(1),
-            output: seconds(1),
-            output_rewrite: seconds(5),
-            late_output: seconds(10),
-            output_at_exit: seconds(3),
-            outage_settle: seconds(5),
-            progress: seconds(1),
-            telemetry: seconds(15),
-            idle_reason: seconds(10),
-            idle_reason_again: seconds(60),
-            shutdown_timeout: seconds(1),
+            failure_pause: BackoffLimits { first: Duration::from_secs(10), longest: Duration::from_secs(300) },
+            observation: Duration::from_secs(60),
+            observation_gap: Duration::from_secs(1),
+            output: Duration::from_secs(1),
+            output_rewrite: Duration::from_secs(5),
+            late_output: Duration::from_secs(10),
+            output_at_exit: Duration::from_secs(3),
+            outage_settle: Duration::from_secs(5),
+            progress: Duration::from_secs(1),
+            telemetry: Duration::from_secs(15),
+            idle_reason: Duration::from_secs(10),
+            idle_reason_again: Duration::from_secs(60),
+            shutdown_timeout: Duration::from_secs(1),
         }
     }
 }
@@ -324,6 +320,10 @@ mod tests {
     use super::RunOutcome::{Released, Succeeded};
     use super::*;
     use crate::settings::Intervals;
+
+    fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
 
     #[test]
     fn pauses_are_1_2_4_8_and_then_10_seconds() {
