@@ -57,11 +57,8 @@ pub struct WorkerEnd {
 /// When the worker cannot be started or cannot register its signals.
 pub fn start() -> io::Result<Role> {
     set_child_subreaper(Some(getpid()))?;
-    if std::env::var_os(HAS_KEEPER_VARIABLE).is_some() {
-        prepare_worker().map(Role::Worker)
-    } else {
-        run_keeper().map(Role::Keeper)
-    }
+    let has_keeper = std::env::var_os(HAS_KEEPER_VARIABLE).is_some();
+    if has_keeper { prepare_worker().map(Role::Worker) } else { run_keeper().map(Role::Keeper) }
 }
 
 /// Kills all descendants of this process and prevents new ones. A worker does this right before it ends. Blocks. Returns whether

@@ -312,11 +312,8 @@ impl TrustedUsers {
 
     /// Checks the owner of a symbolic link.
     pub(super) fn check_link(&self, owner: u32) -> Result<(), OwnershipProblem> {
-        if owner == self.user || owner == ROOT || Some(owner) == self.outside {
-            Ok(())
-        } else {
-            Err(OwnershipProblem::OtherOwner(owner))
-        }
+        let is_trusted = owner == self.user || owner == ROOT || Some(owner) == self.outside;
+        if is_trusted { Ok(()) } else { Err(OwnershipProblem::OtherOwner(owner)) }
     }
 }
 

@@ -365,17 +365,11 @@ pub(super) fn run_worker(args: WorkerArgs) -> Result<(), Failure> {
 async fn list_workers(context: &ClientContext, args: &ListWorkersArgs) -> Result<(), CommandError> {
     let max_items = args.limit.max_items(context.printer.format);
     let walk = context.client.walk(&context.queue, args.selection.query(max_items));
+    let push = |listing: &mut Listing<'_>, worker: &Observation| listing.push(worker);
+    let push_wide = |listing: &mut Listing<'_>, worker: &Observation| listing.push(&WideWorker(worker));
     let printed = match args.wide {
-        true => {
-            print_items::<_, WideWorker<'_>>(context, walk, max_items, None, |listing, worker| {
-                listing.push(&WideWorker(worker))
-            })
-            .await?
-        }
-        false => {
-            print_items::<_, Observation>(context, walk, max_items, None, |listing, worker| listing.push(worker))
-                .await?
-        }
+        true => print_items::<_, WideWorker<'_>>(context, walk, max_items, None, push_wide).await?,
+        false => print_items::<_, Observation>(context, walk, max_items, None, push).await?,
     };
     if printed.is_cut {
         let selection = args.selection.selection();

@@ -190,11 +190,8 @@ impl ConsoleWriter {
         // While a child is in the middle of a line (a progress bar, a prompt), the status goes into the title of the window.
         self.has_title = !self.at_line_start;
         self.is_drawn = self.at_line_start;
-        drop(if self.at_line_start {
-            write!(io::stderr(), "{text}")
-        } else {
-            write!(io::stderr(), "\x1b]2;{text}\x07")
-        });
+        let (begin, end) = if self.at_line_start { ("", "") } else { ("\x1b]2;", "\x07") };
+        drop(write!(io::stderr(), "{begin}{text}{end}"));
     }
 }
 

@@ -336,11 +336,8 @@ impl OutputText {
         state.is_ignored = true;
         let waiting = state.buffer.take(usize::MAX).len() as u64 + state.buffer.take_dropped();
         drop(state);
-        if self.is_limit_reached() {
-            0
-        } else {
-            self.unsent + waiting + (self.text.len() + self.lines.take_all().len()) as u64
-        }
+        let is_limited = self.is_limit_reached();
+        if is_limited { 0 } else { self.unsent + waiting + (self.text.len() + self.lines.take_all().len()) as u64 }
     }
 }
 

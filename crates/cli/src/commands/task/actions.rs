@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use taskqueue_client::{Client, Error, ErrorCode, QueueName, Status, Task, TaskId, TaskSelection, Update};
 use taskqueue_core::bulk_action::BulkAction;
 
-use super::change::{Change, ChangeOutcome, act_in_bulk, bulk_filter, is_other_number, print_summary};
+use super::change::{Change, ChangeOutcome, act_in_bulk, bulk_filter, is_other_number};
 use super::concurrent_calls::{ConcurrentCalls, TaskError};
 use super::named_tasks;
 use crate::args::{ConfirmArgs, SelectionArgs, TargetArgs};
@@ -356,7 +356,7 @@ impl<'s> ActionProgress<'s> {
         if !reasons.is_empty() && !self.are_named {
             output::note(&format!("skipped: {}", reasons.join(", ")));
         }
-        print_summary(context, &summary)
+        context.printer.done(&summary, &summary.sentence())
     }
 
     fn summary(&self) -> Summary {

@@ -170,11 +170,6 @@ pub(super) struct ChangeOutcome {
     pub(super) missed: u64,
 }
 
-/// Prints how many tasks were changed, created or not.
-pub(super) fn print_summary(context: &ClientContext, summary: &Summary) -> Result<(), Failure> {
-    context.printer.done(summary, &summary.sentence())
-}
-
 /// Returns `3 are running` or `1 succeeded`.
 pub(super) fn in_state(count: u64, status: Status) -> String {
     let verb = match (status, count) {
@@ -248,7 +243,7 @@ async fn update_selected(
         Change::Update => Summary::of([(done, changed), ("unchanged", equal), ("running_left_out", left_out)]),
         _ => Summary::of([(done, changed), ("skipped", left_out + equal), ("refused", 0)]),
     };
-    print_summary(context, &summary)?;
+    context.printer.done(&summary, &summary.sentence())?;
     change.conclude(&counts, ChangeOutcome { changed, equal, missed: 0 })
 }
 
@@ -274,7 +269,8 @@ async fn update_ids(context: &ClientContext, ids: &[TaskId], update: &Update) ->
             },
         }
     }
-    print_summary(context, &summary(updated, refused))?;
+    let summary = summary(updated, refused);
+    context.printer.done(&summary, &summary.sentence())?;
     if refused == 0 { Ok(()) } else { Err(Failure::Unfinished.into()) }
 }
 

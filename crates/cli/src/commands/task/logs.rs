@@ -405,11 +405,8 @@ impl<'s> Follow<'s> {
 
     /// The task has ended: everything is printed if nothing comes for a moment.
     fn at_the_end(&mut self, task: Task) -> NextRequest {
-        if std::mem::replace(&mut self.is_quiet, true) {
-            NextRequest::Ended(Box::new(task))
-        } else {
-            NextRequest::After(LATE_BYTES)
-        }
+        let was_quiet = std::mem::replace(&mut self.is_quiet, true);
+        if was_quiet { NextRequest::Ended(Box::new(task)) } else { NextRequest::After(LATE_BYTES) }
     }
 
     fn wait_for(&mut self, what: &'static str, pause: Duration) -> Result<NextRequest, CommandError> {

@@ -21,7 +21,7 @@ use crate::explained_reasons::{Known, Speaker};
 use crate::failure::{CommandError, Failure};
 use crate::field_path::{FieldPath, SortKey};
 use crate::live::{self, Controls, DIMMED, DrawContext, Key, RefreshSchedule, Table, View, clock, is_refusal};
-use crate::output::{self, Printer, Progress, Record, expanded, field_cells, field_columns, worker_place};
+use crate::output::{self, Listing, Printer, Progress, Record, expanded, field_cells, field_columns, worker_place};
 
 /// Says that the task waits for itself: nothing else of it tells why it is pending. Servers that cannot explain do not say so.
 async fn note_cycle(context: &ClientContext, task: &Task) {
@@ -110,10 +110,8 @@ pub(super) async fn list(context: &ClientContext, args: &ListArgs) -> Result<(),
     let has_wildcard = args.fields().is_some_and(|fields| fields.iter().any(FieldPath::is_wildcard));
     let (printed, total) = if args.own_sort().is_empty() && !has_wildcard {
         let walk = context.client.walk(&context.queue, args.query(max_items));
-        (
-            print_items::<_, Task>(context, walk, max_items, args.fields(), |listing, task| listing.push(task)).await?,
-            None,
-        )
+        let push = |listing: &mut Listing<'_>, task: &Task| listing.push(task);
+        (print_items::<_, Task>(context, walk, max_items, args.fields(), push).await?, None)
     } else {
         let loaded = load(context, args).await?;
         (loaded.print(context, args.fields())?, loaded.total)

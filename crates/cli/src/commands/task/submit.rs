@@ -16,7 +16,6 @@ use taskqueue_core::sweep::Sweep;
 use taskqueue_core::task_view::TaskView;
 use taskqueue_core::words;
 
-use super::change::print_summary;
 use super::concurrent_calls::{ConcurrentCalls, TaskError, interrupts};
 use super::dry_run::CreationPreview;
 use super::named_tasks::{self, random_id};
@@ -323,7 +322,7 @@ impl<'s> TaskCreator<'s> {
         if refusals.not_shown() > 0 {
             output::warning(&format!("{} more were refused", refusals.not_shown()));
         }
-        print_summary(self.context, &summary)?;
+        self.context.printer.done(&summary, &summary.sentence())?;
         if self.different > 0 {
             let (count, fields) = (self.different, self.different_fields.into_iter().collect::<Vec<_>>().join(", "));
             return Err(Failure::Refused(format!(

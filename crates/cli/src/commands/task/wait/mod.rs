@@ -12,7 +12,6 @@ use taskqueue_core::words;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use self::watched::{SeenTask, SilentRuns, UnservedRoutes, WatchedTasks};
-use super::change::print_summary;
 use super::concurrent_calls::Outage;
 use super::named_tasks;
 use crate::args::{ConditionArgs, WaitArgs};
@@ -143,7 +142,7 @@ impl Wait<'_> {
         }
         drop(self.progress);
         let summary = Summary { timed_out: Some(end != WaitEnd::AllEnded), ..tally.summary() };
-        print_summary(self.context, &summary)?;
+        self.context.printer.done(&summary, &summary.sentence())?;
         let has = if tally.unfinished() == 1 { "has" } else { "have" };
         let not_ended = format!("{} {has} not ended", words::count(tally.unfinished(), "task"));
         let failure = match end {

@@ -214,11 +214,9 @@ fn draw_tabs(view: &TopView, frame: &mut Frame<'_>, area: Rect) {
         let count = row_count(view, pane, area.width).map(|count| format!(" {count}")).unwrap_or_default();
         let (title, _) = title_and_empty_text(pane);
         let title = format!("{title}{count}");
+        let is_open = pane == view.pane;
         // Brackets are visible without colours, too.
-        match pane == view.pane {
-            true => Span::styled(format!("[{title}]"), HEADING),
-            false => Span::styled(format!(" {title} "), DIMMED),
-        }
+        if is_open { Span::styled(format!("[{title}]"), HEADING) } else { Span::styled(format!(" {title} "), DIMMED) }
     };
     frame.render_widget(Line::from_iter(Pane::ALL.map(tab)), area);
 }
