@@ -212,8 +212,7 @@ impl Layers {
     fn trust(&self) -> Result<Vec<Sourced<Trust>>, Failure> {
         let here = Path::new("");
         let variable = self.source_of_variable(if self.tls_pin.is_some() { TLS_PIN } else { TLS_CA });
-        let in_environment = Trust::of(self.tls_pin.as_deref(), self.tls_ca.as_deref(), here, &variable)?;
-        let mut found = vec![in_environment];
+        let mut found = vec![Trust::of(self.tls_pin.as_deref(), self.tls_ca.as_deref(), here, &variable)?];
         for (file, source) in self.files() {
             let Content { tls_pin, tls_ca, .. } = &file.content;
             found.push(Trust::of(tls_pin.as_deref(), tls_ca.as_deref(), file.folder(), &source)?);

@@ -21,8 +21,7 @@ use crate::failure::Failure;
 
 /// Opens a file without waiting for the writer of a pipe. The metadata is that of the open file, which nobody can exchange in between.
 pub(crate) fn open_at_once(path: &Path) -> io::Result<(File, Metadata)> {
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     let metadata = file.metadata()?;
     Ok((file, metadata))
 }

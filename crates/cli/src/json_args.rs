@@ -134,8 +134,7 @@ pub(crate) fn named_definition(given: &DefinitionArgs) -> Result<(Option<NameTem
     if let Some(name) = name.as_ref().filter(|name| !name.has_placeholders()) {
         name.fill(&JsonObject::empty()).map_err(|error| no_name(&error))?;
     }
-    let unnamed = DefinitionArgs { name: None, ..given.clone() };
-    Ok((name, definition(&unnamed, JsonObject::empty())?))
+    Ok((name, definition(&DefinitionArgs { name: None, ..given.clone() }, JsonObject::empty())?))
 }
 
 /// Returns why a task gets no name, in the words of the command.

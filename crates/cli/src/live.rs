@@ -242,8 +242,7 @@ fn error_line(connection: &ConnectionState, now: Instant, theme: Theme) -> Optio
         Some(at) => format!("next try in {}", words::short_duration(at.saturating_duration_since(now).as_secs_f64())),
         None => "trying".to_owned(),
     };
-    let text = format!("{headline}, {age}, {next}: {}", escape(message));
-    Some(Line::styled(text, theme.error()))
+    Some(Line::styled(format!("{headline}, {age}, {next}: {}", escape(message)), theme.error()))
 }
 
 /// The last line: the pause or the interval, the notes of the view, and a few keys.
@@ -254,8 +253,7 @@ fn footer(controls: &Controls, theme: Theme, notes: &[String], keys: &str) -> Li
         Span::styled(format!("every {}", words::short_duration(controls.interval.as_secs_f64())), DIMMED)
     };
     let notes = notes.iter().map(|text| Span::styled(format!("  {text}"), DIMMED));
-    let keys = Span::styled(format!("  {keys}"), DIMMED);
-    std::iter::once(state).chain(notes).chain([keys]).collect()
+    std::iter::once(state).chain(notes).chain([Span::styled(format!("  {keys}"), DIMMED)]).collect()
 }
 
 /// Draws the error line, if refreshes fail, and the footer. Returns the lines above them, of which the view wants so many, and the area

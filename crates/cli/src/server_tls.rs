@@ -57,8 +57,7 @@ pub(crate) fn pair_of(args: &TlsArgs, database: &Database) -> Result<PairFiles, 
     if let Some((files, _)) = chosen_files(args, database)? {
         return Ok(files);
     }
-    let folder = folder_for(&OwnKey::BesideDatabase, database)?.unwrap_or_default();
-    Ok(PairFiles::in_folder(&folder))
+    Ok(PairFiles::in_folder(&folder_for(&OwnKey::BesideDatabase, database)?.unwrap_or_default()))
 }
 
 /// Looks whether a server could encrypt connections. Nothing is made or changed.

@@ -240,8 +240,7 @@ impl Transport {
         if let Some(body) = &call.body {
             request = request.header(CONTENT_TYPE, headers::JSON).body(body.clone());
         }
-        let response = request.send().await.map_err(transport)?;
-        read(response, call.answer_bytes).await
+        read(request.send().await.map_err(transport)?, call.answer_bytes).await
     }
 }
 
@@ -257,8 +256,7 @@ async fn read(mut response: reqwest::Response, most_bytes: usize) -> Result<Answ
     };
     while let Some(chunk) = response.chunk().await.map_err(transport)? {
         if answer.body.len() + chunk.len() > most_bytes {
-            let message = format!("it exceeds {most_bytes} bytes");
-            return Err(answer.protocol_error(message));
+            return Err(answer.protocol_error(format!("it exceeds {most_bytes} bytes")));
         }
         answer.body.extend_from_slice(&chunk);
     }

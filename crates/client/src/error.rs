@@ -258,8 +258,7 @@ impl Answer {
     }
 
     fn envelope(&self) -> Option<Error> {
-        let value = json::parse(&self.body).ok()?;
-        let ErrorAnswer { code, message, details } = ErrorAnswer::read(&value).ok()?;
+        let ErrorAnswer { code, message, details } = ErrorAnswer::read(&json::parse(&self.body).ok()?).ok()?;
         Some(Error::Api { status: self.status, code, message, details, retry_after: self.retry_after })
     }
 }

@@ -282,8 +282,7 @@ impl WorkerContext {
         }
         let idle_left = self.idle_left();
         if idle_left == Some(Duration::ZERO) {
-            let is_lost = self.reachability.is_lost();
-            self.end(if is_lost { EndReason::ServerUnreachable } else { EndReason::Idle });
+            self.end(if self.reachability.is_lost() { EndReason::ServerUnreachable } else { EndReason::Idle });
             return None;
         }
         Some(idle_left.unwrap_or(Duration::MAX).min(self.settings.intervals.wait))

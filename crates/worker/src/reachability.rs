@@ -58,8 +58,7 @@ impl OutageState {
             return false;
         }
         let begins = self.outage.is_none();
-        let outage = self.outage.get_or_insert(Outage { began: now, recovered: None });
-        outage.recovered = None;
+        self.outage.get_or_insert(Outage { began: now, recovered: None }).recovered = None;
         begins
     }
 
@@ -228,8 +227,7 @@ impl WorkerContext {
             return Some(IdleReason::Held(pending));
         };
         let explanation = self.client.explain_task(&self.settings.queue, task.id).await.ok()?;
-        let first = explanation.reasons.first()?;
-        IdleReason::from_task_reason(first.reason.as_ref(), pending)
+        IdleReason::from_task_reason(explanation.reasons.first()?.reason.as_ref(), pending)
     }
 }
 

@@ -214,8 +214,7 @@ async fn send_observations(
     while is_open {
         let task_id = *changes.borrow_and_update();
         let status = if task_id.is_some() { WorkerStatus::Busy } else { WorkerStatus::Idle };
-        let route = context.settings.route.clone();
-        let mut report = Report { route, status, task_id, metadata: metadata.clone() };
+        let mut report = Report { route: context.settings.route.clone(), status, task_id, metadata: metadata.clone() };
         let latest = Instant::now() + jittered(intervals.observation);
         let earliest = Instant::now() + intervals.observation_gap;
         // A failed observation is replaced by the next one.
@@ -326,10 +325,7 @@ impl WorkerContext {
                 (sent, answer.map(|answer| answer.wait_applied))
             }
             None if is_together => self.heartbeat_with_others(run, Duration::ZERO).await,
-            None => {
-                let sent = Instant::now();
-                (sent, self.say(run, HEARTBEAT, true).await.map(|_| None))
-            }
+            None => (Instant::now(), self.say(run, HEARTBEAT, true).await.map(|_| None)),
         }
     }
 

@@ -52,8 +52,7 @@ impl WorkerContext {
         loop {
             sleep(jittered(pause)).await;
             pause = interval;
-            let measured = measuring.measure(&self).await;
-            self.send_telemetry(measured).await;
+            self.send_telemetry(measuring.measure(&self).await).await;
         }
     }
 
@@ -316,8 +315,7 @@ pub(super) struct RunUsage {
 impl Snapshot {
     /// Blocks: about 10 µs per process of the machine.
     pub(super) fn take() -> Self {
-        let at = Instant::now();
-        Self::of(at, &proc::all())
+        Self::of(Instant::now(), &proc::all())
     }
 
     fn of(at: Instant, processes: &[ProcessEntry]) -> Self {

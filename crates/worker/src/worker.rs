@@ -66,8 +66,7 @@ impl Worker {
             match new_worker_id() {
                 Ok(worker_id) => {
                     let (context, handler) = (Arc::clone(context), Arc::clone(&self.handler));
-                    let identity = SlotIdentity { number, worker_id };
-                    slots.spawn(Slot { identity, context, handler }.work());
+                    slots.spawn(Slot { identity: SlotIdentity { number, worker_id }, context, handler }.work());
                 }
                 Err(error) => context.end(EndReason::InternalError(error)),
             }
@@ -79,8 +78,7 @@ impl Worker {
                 biased;
                 changed = stop.changed(), if is_stop_open => match changed {
                     Ok(()) => {
-                        let wanted = *stop.borrow_and_update();
-                        context.stop_at_least(wanted);
+                        context.stop_at_least(*stop.borrow_and_update());
                     }
                     // The sender was dropped; the worker continues.
                     Err(_) => is_stop_open = false,
@@ -329,10 +327,7 @@ impl WorkerContext {
     ///
     /// Those of the question. The claim behind it was not sent.
     pub(crate) async fn require_server(&self) -> Result<(), Error> {
-        let ask = || async {
-            let answer = self.client.require_extensions().await?;
-            Ok(answer.has(capabilities::OUTPUT))
-        };
+        let ask = || async { Ok(self.client.require_extensions().await?.has(capabilities::OUTPUT)) };
         self.keeps_output.get_or_try_init(ask).await.map(drop)
     }
 }

@@ -293,8 +293,7 @@ where
     S::Dimension: Copy,
 {
     let Some(dimensions) = group_by else {
-        let count = context.client.count(&context.queue, &selection).await?;
-        context.printer.one(&Count { count })?;
+        context.printer.one(&Count { count: context.client.count(&context.queue, &selection).await? })?;
         return Ok(true);
     };
     let words: Vec<&'static str> = dimensions.iter().copied().map(S::WORD).collect();
@@ -372,8 +371,7 @@ async fn list_workers(context: &ClientContext, args: &ListWorkersArgs) -> Result
         false => print_items::<_, Observation>(context, walk, max_items, None, push).await?,
     };
     if printed.is_cut {
-        let selection = args.selection.selection();
-        note_cut(printed, "workers", context.client.count(&context.queue, &selection)).await;
+        note_cut(printed, "workers", context.client.count(&context.queue, &args.selection.selection())).await;
     } else if printed.count == 0 {
         note_no_workers(context, &args.selection).await;
     }

@@ -58,8 +58,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let greeting = greeting(&listeners.api, config.dashboard, client_command, has_token, args.queues.first());
     let base_url = listeners.api.base_url();
     for queue in args.queues {
-        let create = CreateQueue { queue, retention: config.limits.default_retention };
-        store.write(create).await.map_err(refused)?;
+        store.write(CreateQueue { queue, retention: config.limits.default_retention }).await.map_err(refused)?;
     }
     if let Some(most) = notify.watchdog {
         // Every half of what the manager allows between two signs of life.

@@ -185,8 +185,7 @@ impl ConsoleWriter {
         if !self.has_status || self.status.is_empty() || !is_in_foreground(&io::stderr()) {
             return;
         }
-        let columns = width_of(&io::stderr()).unwrap_or(80);
-        let text = cut(&self.status, columns.saturating_sub(1));
+        let text = cut(&self.status, width_of(&io::stderr()).unwrap_or(80).saturating_sub(1));
         // While a child is in the middle of a line (a progress bar, a prompt), the status goes into the title of the window.
         self.has_title = !self.at_line_start;
         self.is_drawn = self.at_line_start;

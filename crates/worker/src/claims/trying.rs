@@ -184,8 +184,7 @@ impl WorkerContext {
     /// Gives a task back that a repeated claim gave in a pause after failures: it may have been taken just then, and would fail, too.
     /// The slot waits for the end of the pause.
     async fn leave_to_others(self: Arc<Self>, mut want: Want, claim: Claim) {
-        let run = run_of(&self.settings.queue, &claim);
-        drop(self.deliver(&run, GIVE_BACK, None).await);
+        drop(self.deliver(&run_of(&self.settings.queue, &claim), GIVE_BACK, None).await);
         self.renew_attempt(&mut want);
         self.wait_with_others(want);
     }

@@ -55,8 +55,7 @@ impl Housekeeping {
                     && disk.is_newly_low(space)
                 {
                     let DiskSpace { total_bytes, available_bytes } = space;
-                    let run_dir = self.run_dir.path();
-                    events.on_event(&Event::LowDisk { run_dir, available_bytes, total_bytes });
+                    events.on_event(&Event::LowDisk { run_dir: self.run_dir.path(), available_bytes, total_bytes });
                 }
                 next_look = Instant::now() + DISK_INTERVAL;
             }

@@ -135,8 +135,7 @@ impl OutputForwarder {
                 self.sources[stream as usize] = None;
                 continue;
             }
-            let bytes = std::mem::take(&mut buffers[stream as usize]);
-            self.forward(stream, bytes).await;
+            self.forward(stream, std::mem::take(&mut buffers[stream as usize])).await;
         }
         self.relay_rest().await;
     }

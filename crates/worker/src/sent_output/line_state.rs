@@ -164,8 +164,7 @@ impl LineState {
     fn print(&mut self, character: char) {
         if self.column >= LINE_CELLS {
             // The piece is given away; a carriage return leads to the beginning of the next one.
-            let text = self.take_all();
-            self.ready = text;
+            self.ready = self.take_all();
             self.start_anew();
         }
         let (cell, column) = (Cell { character, look: self.styles.present() }, self.column);
@@ -236,8 +235,7 @@ pub(super) struct Decoder {
 impl Decoder {
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         self.partial.extend_from_slice(bytes);
-        let complete = self.partial.len() - partial_bytes(&self.partial);
-        let rest = self.partial.split_off(complete);
+        let rest = self.partial.split_off(self.partial.len() - partial_bytes(&self.partial));
         let whole = std::mem::replace(&mut self.partial, rest);
         String::from_utf8_lossy(&whole).into_owned()
     }

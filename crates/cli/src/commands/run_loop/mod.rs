@@ -65,8 +65,7 @@ fn start(args: &LoopArgs, requests: StopRequests) -> Result<(), Failure> {
         find_program(program).map_err(|error| Failure::Usage(unusable_command(program, &error)))?;
     }
     let metadata = metadata(&args.metadata)?;
-    let output = OutputArgs::TABLE;
-    let context = ClientContext::open(&args.connection, &args.queue, output, Retrying::Never)?;
+    let context = ClientContext::open(&args.connection, &args.queue, OutputArgs::TABLE, Retrying::Never)?;
     let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("tq-worker").enable_all().build();
     let runtime = runtime.map_err(Failure::because("cannot start threads"))?;
     let result = runtime.block_on(work(args, template, metadata, &context, requests));

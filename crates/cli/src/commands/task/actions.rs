@@ -321,8 +321,7 @@ impl<'s> ActionProgress<'s> {
             }
             Some(TaskError::Refused(error)) => {
                 self.refused += 1;
-                let failure = to_failure(self.context, &error);
-                self.warn(&format!("{id}: {}", failure.message().unwrap_or_default()));
+                self.warn(&format!("{id}: {}", to_failure(self.context, &error).message().unwrap_or_default()));
             }
             Some(TaskError::Fatal(error)) => {
                 self.note_so_far();

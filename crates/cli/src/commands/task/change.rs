@@ -310,8 +310,7 @@ pub(super) async fn act_in_bulk(
     };
     let send = async |request: BulkActionRequest| {
         let (begun, request) = (Instant::now(), BulkActionRequest { include_archived, ..request });
-        let acted = context.client.act_on_tasks(&context.queue, action, &request).await?;
-        Ok((acted, begun.elapsed()))
+        Ok((context.client.act_on_tasks(&context.queue, action, &request).await?, begun.elapsed()))
     };
     repeat(send, filter, later.as_deref(), agreed, |changed| bar.set_position(changed)).await
 }

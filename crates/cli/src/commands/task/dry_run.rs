@@ -137,8 +137,7 @@ struct UpdateCounts {
 
 impl<'s> UpdatePreview<'s> {
     fn new(context: &'s ClientContext, update: &'s Update) -> Self {
-        let listing = DryRunListing::new::<ChangedRecord>(context);
-        Self { update, listing, counts: UpdateCounts::default() }
+        Self { update, listing: DryRunListing::new::<ChangedRecord>(context), counts: UpdateCounts::default() }
     }
 
     fn add(&mut self, task: &Task) -> Result<(), Failure> {

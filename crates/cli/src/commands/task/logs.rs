@@ -94,8 +94,7 @@ impl<'s> Logs<'s> {
     }
 
     fn print(&mut self, piece: &Output) -> Result<(), Failure> {
-        let printed = self.printed.replace(piece.end);
-        let missing = printed.map_or(0, |end| piece.start.saturating_sub(end));
+        let missing = self.printed.replace(piece.end).map_or(0, |end| piece.start.saturating_sub(end));
         if missing > 0 {
             self.printer.missing(missing)?;
         }

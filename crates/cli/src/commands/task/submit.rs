@@ -285,8 +285,7 @@ impl<'s> TaskCreator<'s> {
 
     /// Prints the refusals before which no answer is missing.
     fn print_known_refusals(&mut self) {
-        let before = self.open.first().copied().unwrap_or(u64::MAX);
-        let lines = self.refusals.take_before(before);
+        let lines = self.refusals.take_before(self.open.first().copied().unwrap_or(u64::MAX));
         if !lines.is_empty() {
             self.progress.suspend(|| lines.iter().for_each(|line| output::warning(line)));
         }

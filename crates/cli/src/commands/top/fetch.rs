@@ -99,8 +99,7 @@ async fn count(client: &Client, names: &[QueueName], skip_deleted: bool) -> Resu
         });
     }
     let is_skipped = |error: &Error| skip_deleted && error.code() == Some(ErrorCode::QueueNotFound);
-    let outcomes = calls.join_all().await.into_iter();
-    let kept = outcomes.filter(|outcome| !outcome.as_ref().is_err_and(is_skipped));
+    let kept = calls.join_all().await.into_iter().filter(|outcome| !outcome.as_ref().is_err_and(is_skipped));
     let mut counted = kept.collect::<Result<Vec<QueueCounts>, Error>>()?;
     counted.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(counted)
@@ -221,8 +220,7 @@ impl OutputReader {
                 Err(error) => return Err(error),
             }
         }
-        let lines = self.lines.iter().cloned().chain(self.open.open_line(None)).collect();
-        Ok(TaskOutput { id, task, lines })
+        Ok(TaskOutput { id, task, lines: self.lines.iter().cloned().chain(self.open.open_line(None)).collect() })
     }
 
     fn accept(&mut self, output: &taskqueue_client::Output) {

@@ -279,8 +279,7 @@ impl ProgressView {
     pub(crate) fn measures(&self) -> String {
         let steps = self.estimate.steps.as_ref().map(|(step, total)| format!("{step}/{total}"));
         let rate = self.estimate.step_seconds.and_then(|seconds| step_rate(seconds, Units::Typed));
-        let parts = [self.percent(), steps, rate, self.eta()];
-        parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
+        [self.percent(), steps, rate, self.eta()].into_iter().flatten().collect::<Vec<_>>().join("  ")
     }
 
     /// `loss=0.31 epoch=3`.

@@ -337,8 +337,7 @@ fn draw_output(view: &TopView, open: &OpenOutput, frame: &mut Frame<'_>, context
     }
     let hidden = shown.len().saturating_sub(start + height);
     if hidden > 0 {
-        let more = Line::styled(format!(" {hidden} more below "), MARKED).right_aligned();
-        frame.render_widget(more, title);
+        frame.render_widget(Line::styled(format!(" {hidden} more below "), MARKED).right_aligned(), title);
     }
 }
 
