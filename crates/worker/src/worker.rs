@@ -78,7 +78,8 @@ impl Worker {
                 biased;
                 changed = stop.changed(), if is_stop_open => match changed {
                     Ok(()) => {
-                        context.stop_at_least(*stop.borrow_and_update());
+                        let wanted = *stop.borrow_and_update();
+                        context.stop_at_least(wanted);
                     }
                     // The sender was dropped; the worker continues.
                     Err(_) => is_stop_open = false,
