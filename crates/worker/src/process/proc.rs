@@ -81,7 +81,10 @@ pub(crate) fn children() -> Vec<i32> {
             list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
         }
         // The kernel was built without this file, or a thread has just ended.
-        None => all().into_iter().filter(|entry| entry.parent == own_pid()).map(|entry| entry.pid).collect(),
+        None => {
+            let own = own_pid();
+            all().into_iter().filter(|entry| entry.parent == own).map(|entry| entry.pid).collect()
+        }
     }
 }
 
