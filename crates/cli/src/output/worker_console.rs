@@ -198,7 +198,9 @@ impl ConsoleWriter {
 fn labelled(label: &str, lines: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(lines.len() + 64);
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
-        out.extend([label.as_bytes(), b" | ", line].concat());
+        out.extend_from_slice(label.as_bytes());
+        out.extend_from_slice(b" | ");
+        out.extend_from_slice(line);
     }
     if lines.last() != Some(&b'\n') {
         out.push(b'\n');
