@@ -187,6 +187,7 @@ pub struct Created<T> {
 
 /// What a reader makes of the body of an answer.
 pub(crate) type ReadResult<T> = Result<T, Unreadable>;
+
 /// An answer, whatever its status.
 #[derive(Debug)]
 pub(crate) struct Answer {

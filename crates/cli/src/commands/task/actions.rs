@@ -64,6 +64,7 @@ impl Action {
 
 /// The outcome of an action on one task, or why there is none.
 type ActionResult = Result<ActionOutcome, Error>;
+
 /// The outcome of an action on one task.
 #[derive(Debug)]
 enum ActionOutcome {
