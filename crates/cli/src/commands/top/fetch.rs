@@ -107,9 +107,6 @@ async fn count(client: &Client, names: &[QueueName], skip_deleted: bool) -> Resu
 
 async fn detail(client: &Client, queue: QueueName, pane: Pane) -> Result<Detail, Error> {
     let with_status = |status| TaskQuery::of(TaskSelection::all().status(status)).limit(ROWS_MAX);
-    let running = with_status(Status::Running).ascending_by(OrderField::StartedAt);
-    let workers = WorkerQuery::of(WorkerSelection::all()).limit(ROWS_MAX);
-    let failed = with_status(Status::Failed).descending_by(OrderField::FinishedAt);
     let rows = match pane {
         Pane::Routes => {
             let by = [TaskDimension::Routes, TaskDimension::Status];
@@ -119,9 +116,18 @@ async fn detail(client: &Client, queue: QueueName, pane: Pane) -> Result<Detail,
             let of_route = groups.chunk_by(|a, b| a.key.first() == b.key.first());
             Rows::Routes(of_route.map(|groups| (route(groups), StatusCounts::of_groups(groups))).collect())
         }
-        Pane::Running => Rows::Running(client.page(&queue, &running).await?.items),
-        Pane::Workers => Rows::Workers(client.page(&queue, &workers).await?.items),
-        Pane::Failed => Rows::Failed(client.page(&queue, &failed).await?.items),
+        Pane::Running => {
+            let query = with_status(Status::Running).ascending_by(OrderField::StartedAt);
+            Rows::Running(client.page(&queue, &query).await?.items)
+        }
+        Pane::Workers => {
+            let query = WorkerQuery::of(WorkerSelection::all()).limit(ROWS_MAX);
+            Rows::Workers(client.page(&queue, &query).await?.items)
+        }
+        Pane::Failed => {
+            let query = with_status(Status::Failed).descending_by(OrderField::FinishedAt);
+            Rows::Failed(client.page(&queue, &query).await?.items)
+        }
     };
     Ok(Detail { queue, rows })
 }
