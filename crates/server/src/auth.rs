@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
@@ -138,11 +137,6 @@ impl Gate {
     }
 }
 
-pub(crate) fn wall_clock() -> Timestamp {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_micros(i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX))
-}
-
 /// The SHA-256 of a token.
 pub type TokenDigest = [u8; 32];
 
@@ -183,9 +177,7 @@ pub(crate) struct TokenId(pub(crate) [u8; TOKEN_ID_BYTES]);
 impl TokenId {
     pub(crate) fn of(digest: &TokenDigest) -> Self {
         let long = Sha256::new().chain_update("id of a token").chain_update(digest).finalize();
-        let mut id = [0; TOKEN_ID_BYTES];
-        id.copy_from_slice(&long[..TOKEN_ID_BYTES]);
-        Self(id)
+        Self(std::array::from_fn(|place| long[place]))
     }
 }
 

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use taskqueue_api::capabilities::{FEATURES, OUTPUT};
 use taskqueue_core::Retention;
 use taskqueue_dashboard::{Host, HostFigures, SessionCookie, SignInRefusal};
+use taskqueue_store::clock::wall_clock;
 use taskqueue_store::submission::Held;
 use taskqueue_store::{Store, StoreExt};
 
-use crate::auth::wall_clock;
 use crate::extract::filter_turn;
 use crate::metrics::resident_bytes;
 use crate::state::AppState;

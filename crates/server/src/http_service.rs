@@ -16,9 +16,10 @@ use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use taskqueue_api::ErrorCode;
 use taskqueue_api::headers;
+use taskqueue_store::clock::wall_clock;
 use tower::Service;
 
-use crate::auth::{TokenMistake, wall_clock};
+use crate::auth::TokenMistake;
 use crate::browser_check::{self, Hosts};
 use crate::connection::Handler;
 use crate::endpoints::{API_PREFIX, needs_token};

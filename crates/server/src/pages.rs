@@ -22,14 +22,13 @@ use taskqueue_api::ErrorCode;
 use taskqueue_core::{Scope, Timestamp};
 use taskqueue_dashboard::{Mode, SessionCookie, SignInRefusal, Viewer, problem_page, sent_sessions};
 use taskqueue_store::InstallationSecret;
+use taskqueue_store::clock::wall_clock;
 
-use crate::auth::{Caller, Gate, NamedToken, TOKEN_ID_BYTES, TokenDigest, TokenId, digest, wall_clock};
+use crate::auth::{Caller, Gate, NamedToken, TOKEN_ID_BYTES, TokenDigest, TokenId, digest};
 use crate::browser_check::{self, BrowserRefusal, Hosts};
 use crate::endpoints::PAGES_PREFIX;
 use crate::prefer::MediaRange;
 
-/// The overview.
-const FIRST_PAGE: &str = PAGES_PREFIX;
 const PAGES: &str = "/ui";
 const ROOT: &str = "/";
 const HTML: &str = "text/html";
@@ -91,10 +90,9 @@ pub(crate) fn page_redirect(head: &Parts) -> Option<Response> {
     if !is_read(&head.method) || head.uri.path().starts_with(PAGES_PREFIX) {
         return None;
     }
-    let mut response = StatusCode::SEE_OTHER.into_response();
-    response.headers_mut().insert(LOCATION, HeaderValue::from_static(FIRST_PAGE));
-    response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
-    Some(response)
+    // The first page is the overview.
+    let head = [(LOCATION, HeaderValue::from_static(PAGES_PREFIX)), (VARY, HeaderValue::from_static("accept"))];
+    Some((StatusCode::SEE_OTHER, head).into_response())
 }
 
 /// Returns the answer to a request for a page: what was written for programs is replaced by a page.

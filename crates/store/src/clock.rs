@@ -42,7 +42,7 @@ struct ClockReadings {
 impl SystemClock {
     fn read(&self, state: &mut ClockReadings) -> Timestamp {
         let elapsed_micros = i64::try_from(self.started.elapsed().as_micros()).unwrap_or(i64::MAX);
-        let clock_micros = wall_micros();
+        let clock_micros = wall_clock().as_micros();
         let passed_micros = elapsed_micros.saturating_sub(state.elapsed_micros);
         let step_micros = clock_micros.saturating_sub(state.wall_micros).saturating_sub(passed_micros);
         let CorrectedTime { correction, now, found_ahead } =
@@ -53,14 +53,16 @@ impl SystemClock {
     }
 }
 
-fn wall_micros() -> i64 {
+/// This moment, by the clock of this machine.
+pub fn wall_clock() -> Timestamp {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(wall.as_micros()).unwrap_or(i64::MAX)
+    Timestamp::from_micros(i64::try_from(wall.as_micros()).unwrap_or(i64::MAX))
 }
 
 impl Default for SystemClock {
     fn default() -> Self {
-        let state = ClockReadings { correction: Correction::default(), wall_micros: wall_micros(), elapsed_micros: 0 };
+        let wall_micros = wall_clock().as_micros();
+        let state = ClockReadings { correction: Correction::default(), wall_micros, elapsed_micros: 0 };
         Self { started: Instant::now(), state: Mutex::new(state), times_found_ahead: AtomicU64::new(0) }
     }
 }

@@ -8,7 +8,7 @@ pub(crate) mod scale;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use askama::filters::HtmlSafe;
 use taskqueue_core::shell::CommandLine;
@@ -16,6 +16,7 @@ use taskqueue_core::time::between;
 pub(crate) use taskqueue_core::words::{bytes, count, duration, number};
 use taskqueue_core::words::{one_decimal, whole_duration};
 use taskqueue_core::{TaskId, Timestamp};
+pub(crate) use taskqueue_store::clock::wall_clock as now;
 
 pub(crate) use self::drawings::{Bar, Meter, Minute, Spark};
 
@@ -74,12 +75,6 @@ impl Moment {
     pub(crate) fn age(&self) -> String {
         whole_duration(between(self.at, self.now))
     }
-}
-
-/// This moment, by the clock of this machine.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 /// Returns how far ahead a moment is: `in 9 min`.
