@@ -118,9 +118,6 @@ fn write_reason(out: &mut Vec<u8>, reason: &Reason) {
 
 /// Adds what belongs to a reason besides its code and its message.
 pub fn write_members<B: BorrowMut<Vec<u8>>>(object: ObjectWriter<B>, reason: &Reason) -> ObjectWriter<B> {
-    let routes_of = |out: &mut Vec<u8>, routes: &[Route]| {
-        write_array(out, routes, |out, route| write_string(out, route.as_str()));
-    };
     match reason {
         Reason::QueuePaused => object,
         Reason::NotPending { status, last_heard_at } => {
@@ -129,7 +126,7 @@ pub fn write_members<B: BorrowMut<Vec<u8>>>(object: ObjectWriter<B>, reason: &Re
         }
         Reason::QueueAtLimit { max_running } => object.integer("max_running", *max_running),
         Reason::RouteAtLimit { routes } | Reason::NoWorker { routes } => {
-            object.field("routes", |out| routes_of(out, routes))
+            object.field("routes", |out| write_array(out, routes, |out, route| write_string(out, route.as_str())))
         }
         Reason::DependencyCycle { tasks } => {
             object.field("tasks", |out| write_array(out, tasks, |out, id| write_string(out, id.as_str())))

@@ -146,9 +146,7 @@ fn route_limits(value: &Value<'_>, at: &Location<'_>, errors: &mut BodyErrors) -
     let members = match value {
         Value::Null => return Some(RouteLimitsPatch::Clear),
         Value::Object(members) => members,
-        Value::LoneSurrogateKeys(_) => {
-            return errors.refuse(at, field::unusable(Unusable::LoneSurrogateKey));
-        }
+        Value::LoneSurrogateKeys(_) => return errors.refuse(at, field::unusable(Unusable::LoneSurrogateKey)),
         _ => return errors.refuse(at, "use an object of limits by route, or null"),
     };
     let mut limits = BTreeMap::new();

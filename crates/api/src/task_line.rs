@@ -9,7 +9,7 @@ use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value, write_value};
 use taskqueue_core::name_template::{NameError, NameTemplate};
 use taskqueue_core::{Definition, TaskId, Timestamp};
 
-use crate::body::{self, Body, Invalid, LocationStep};
+use crate::body::{self, Body, Invalid, LocationStep, RequestError};
 use crate::task::{Creation, Task};
 
 /// Messages name at most so many members, and show them only if they are short.
@@ -150,15 +150,12 @@ fn describe(invalid: &Invalid) -> String {
     if invalid.errors.is_empty() {
         return format!("{} ({})", invalid.message(), invalid.code);
     }
-    let errors: Vec<String> = invalid
-        .errors
-        .iter()
-        .map(|error| {
-            // The first step is always the body.
-            let path: Vec<String> = error.location.iter().skip(1).map(step).collect();
-            if path.is_empty() { error.message.to_string() } else { format!("{}: {}", path.join("."), error.message) }
-        })
-        .collect();
+    let described = |error: &RequestError| {
+        // The first step is always the body.
+        let path: Vec<String> = error.location.iter().skip(1).map(step).collect();
+        if path.is_empty() { error.message.to_string() } else { format!("{}: {}", path.join("."), error.message) }
+    };
+    let errors: Vec<String> = invalid.errors.iter().map(described).collect();
     format!("{} ({})", errors.join("; "), invalid.code)
 }
 

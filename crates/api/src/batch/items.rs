@@ -231,7 +231,11 @@ impl<'a> BatchItem<'a> {
 
     /// The string `name` of the single request's body, without which the item makes no sense.
     pub(super) fn text(&self, name: &str, at: &Location<'_>, errors: &mut BodyErrors) -> Option<Cow<'a, str>> {
-        let members = members_of(&self.value);
+        let members = match &self.value {
+            Value::Object(members) => members,
+            Value::LoneSurrogateKeys(object) => &object.members,
+            _ => return None,
+        };
         match position_of(members, name) {
             Some(index) => string(&members[index].1, &Location::Key(at, name), errors),
             None => errors.refuse(&Location::Key(at, name), REQUIRED),
@@ -258,14 +262,6 @@ impl<'a> BatchItem<'a> {
 }
 
 type Members<'a> = [(Cow<'a, str>, Value<'a>)];
-
-fn members_of<'v, 'a>(value: &'v Value<'a>) -> &'v Members<'a> {
-    match value {
-        Value::Object(members) => members,
-        Value::LoneSurrogateKeys(object) => &object.members,
-        _ => &[],
-    }
-}
 
 /// Members are sorted by key.
 fn position_of(members: &Members<'_>, name: &str) -> Option<usize> {

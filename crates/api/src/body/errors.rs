@@ -116,22 +116,20 @@ impl Location<'_> {
 pub struct BodyErrors {
     errors: Vec<RequestError>,
     code: ErrorCode,
-    any: bool,
 }
 
 impl BodyErrors {
     pub(crate) fn new(code: ErrorCode) -> Self {
-        Self { errors: Vec::new(), code, any: false }
+        Self { errors: Vec::new(), code }
     }
 
     /// Returns whether nothing was wrong.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.any
+        self.errors.is_empty()
     }
 
     /// Adds an error of no special code.
     pub(crate) fn add(&mut self, at: &Location<'_>, message: impl Into<Cow<'static, str>>) {
-        self.any = true;
         if self.errors.len() < ERRORS_SHOWN {
             self.errors.push(RequestError { location: at.to_location(), message: message.into() });
         }
@@ -156,13 +154,12 @@ impl BodyErrors {
         if strength(part.code) > strength(self.code) {
             self.code = part.code;
         }
-        self.any |= part.any;
         let room = ERRORS_SHOWN - self.errors.len();
         self.errors.extend(part.errors.into_iter().take(room));
     }
 
     pub(crate) fn into_result<T>(self, read: Option<T>) -> Result<T, Invalid> {
-        read.filter(|_| !self.any).ok_or(Invalid { code: self.code, errors: self.errors })
+        read.filter(|_| self.errors.is_empty()).ok_or(Invalid { code: self.code, errors: self.errors })
     }
 }
 
