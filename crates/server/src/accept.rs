@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
-use crate::config::{Config, Timeouts};
+use crate::config::Timeouts;
 use crate::connection::{self, Handler, StopSignal};
 use crate::idle_connections::{IdleConnections, IdleEntry};
 use crate::listener::{ClientAddress, Stream};
@@ -47,10 +47,9 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    pub(crate) fn new(config: &Config, budgets: Arc<Budgets>) -> Self {
-        let cap = u32::try_from(config.connection_cap.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
-        let slots = Arc::new(Semaphore::new(cap as usize));
-        let (idle, timeouts) = (Arc::default(), config.timeouts);
+    pub(crate) fn new(connection_cap: usize, timeouts: Timeouts, budgets: Arc<Budgets>) -> Self {
+        let cap = u32::try_from(connection_cap.clamp(1, Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
+        let (slots, idle) = (Arc::new(Semaphore::new(cap as usize)), Arc::default());
         Self { slots, cap, idle, timeouts, budgets, stop: watch::Sender::new(StopSignal::None) }
     }
 

@@ -111,12 +111,8 @@ impl<const LIMIT: usize> Call<LIMIT> {
 
     /// Returns the queue in the path.
     pub(crate) fn queue(&self) -> Result<QueueName, ApiError> {
-        queue_component(self.uri.path()).ok_or_else(|| {
-            invalid_path(
-                "queue",
-                "use a queue name of 1 to 128 of A-Z a-z 0-9 . _ - that begins with a letter or digit",
-            )
-        })
+        let rule = "use a queue name of 1 to 128 of A-Z a-z 0-9 . _ - that begins with a letter or digit";
+        queue_component(self.uri.path()).ok_or_else(|| invalid_path("queue", rule))
     }
 
     /// Returns the queue and the task in the path.
@@ -130,11 +126,9 @@ impl<const LIMIT: usize> Call<LIMIT> {
     /// Returns the queue and the worker in the path.
     pub(crate) fn worker(&self) -> Result<(QueueName, WorkerId), ApiError> {
         let queue = self.queue()?;
-        let id = member_component(self.uri.path());
-        match id.as_deref().and_then(WorkerId::parse) {
-            Some(id) => Ok((queue, id)),
-            None => Err(invalid_path("id", "use a worker id of w_ and exactly 12 of A-Z a-z 0-9 _ -")),
-        }
+        let id = member_component(self.uri.path()).as_deref().and_then(WorkerId::parse);
+        let rule = "use a worker id of w_ and exactly 12 of A-Z a-z 0-9 _ -";
+        id.map(|id| (queue, id)).ok_or_else(|| invalid_path("id", rule))
     }
 }
 
@@ -150,9 +144,8 @@ fn is_json(headers: &HeaderMap) -> bool {
         return false;
     };
     let Some((kind, subtype)) = media_type.split_once('/') else { return false };
-    let ends_in_json =
-        subtype.get(subtype.len().saturating_sub(5)..).is_some_and(|end| end.eq_ignore_ascii_case("+json"));
-    kind.eq_ignore_ascii_case("application") && (subtype.eq_ignore_ascii_case("json") || ends_in_json)
+    let ending = subtype.rsplit('+').next().unwrap_or_default();
+    kind.eq_ignore_ascii_case("application") && ending.eq_ignore_ascii_case("json")
 }
 
 /// A query string that is being read.

@@ -308,9 +308,7 @@ impl Reservation {
         }
         // The buffer of a page grows while it is written, up to twice the size of the page.
         bytes.shrink_to_fit();
-        let needed = permits_for(bytes.capacity()) as usize;
-        let spare = self.permit.num_permits().saturating_sub(needed);
-        drop(self.permit.split(spare));
+        self.shrink(bytes.capacity());
         self.sending.fetch_add(self.permit.num_permits(), Ordering::Relaxed);
         Bytes::from_owner(ReservedBytes { bytes, reservation: self })
     }

@@ -208,13 +208,10 @@ impl RequestIds {
 /// Returns the id that a client has given, if it is safe to log.
 fn given_id(value: &HeaderValue) -> Option<Box<str>> {
     let bytes = value.as_bytes();
-    let is_safe = (1..=REQUEST_ID_BYTES).contains(&bytes.len()) && bytes.iter().all(|byte| is_allowed(*byte));
+    // No blank, quote or equals sign: in a log line of text an id can be mistaken for nothing else.
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+@".contains(byte);
+    let is_safe = (1..=REQUEST_ID_BYTES).contains(&bytes.len()) && bytes.iter().all(is_allowed);
     is_safe.then(|| String::from_utf8_lossy(bytes).into())
-}
-
-/// No blank, quote or equals sign: in a log line of text an id can be mistaken for nothing else.
-fn is_allowed(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-_.:/+@".contains(&byte)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! byte is sent.
 
 use axum::body::Body;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use taskqueue_api::headers::JSON;
@@ -40,7 +40,5 @@ pub(crate) fn task(status: StatusCode, task: &task::Task, reservation: Reservati
 
 /// Returns an answer without content: 204.
 pub(crate) fn no_content() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
+    StatusCode::NO_CONTENT.into_response()
 }

@@ -59,9 +59,8 @@ pub async fn run(
     background::scan_leases_once(&*store).await?;
     let gate = Gate::new(config.token.clone(), config.tokens.clone());
     let budgets = Arc::new(Budgets::new(&config.memory));
-    let connections = Arc::new(Connections::new(&config, Arc::clone(&budgets)));
-    let metrics_config = Config { connection_cap: METRICS_CONNECTIONS, ..config.clone() };
-    let metrics_connections = Connections::new(&metrics_config, Arc::clone(&budgets));
+    let connections = Arc::new(Connections::new(config.connection_cap, config.timeouts, Arc::clone(&budgets)));
+    let metrics_connections = Connections::new(METRICS_CONNECTIONS, config.timeouts, Arc::clone(&budgets));
     let sources = MetricSources {
         connections: Arc::downgrade(&connections),
         waiting_limit: config.limits.waiting_cap,
@@ -128,9 +127,8 @@ pub async fn run(
 /// Answers at the listeners until the storage is `opened`. The connections are closed then; who comes later waits for the server.
 pub async fn answer_until<T>(listeners: &Listeners, config: &Config, opened: impl Future<Output = T>) -> T {
     let budgets = Arc::new(Budgets::new(&config.memory));
-    let connections = Connections::new(config, Arc::clone(&budgets));
-    let metrics_config = Config { connection_cap: METRICS_CONNECTIONS, ..config.clone() };
-    let metrics_connections = Connections::new(&metrics_config, budgets);
+    let connections = Connections::new(config.connection_cap, config.timeouts, Arc::clone(&budgets));
+    let metrics_connections = Connections::new(METRICS_CONNECTIONS, config.timeouts, budgets);
     let handler = HandlerBeforeStore(Arc::new(RequestIds::new()));
     let at_metrics = async {
         match &listeners.metrics {

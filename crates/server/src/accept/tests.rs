@@ -10,7 +10,6 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::config::Limits;
 use crate::error::HOLD_BUSY;
 use crate::listener::Listener;
 use crate::memory_budget::Budget;
@@ -42,10 +41,6 @@ where
     }
 }
 
-fn config(connection_cap: usize, timeouts: Timeouts) -> Config {
-    Config { connection_cap, limits: Limits { waiting_cap: 8, ..Limits::default() }, timeouts, ..Config::new(None) }
-}
-
 /// Answers with the path of the request.
 async fn echo_path(request: Request<Body>) -> Response<Body> {
     Response::new(Body::from(request.uri().path().to_owned()))
@@ -75,7 +70,7 @@ impl Server {
         handler: impl Handler,
     ) -> Self {
         let address = listener.local_address().unwrap().to_string();
-        let connections = Arc::new(Connections::new(&config(cap, timeouts), budgets));
+        let connections = Arc::new(Connections::new(cap, timeouts, budgets));
         let accepting = tokio::spawn({
             let connections = Arc::clone(&connections);
             async move { match connections.accept(|| listener.accept(), listener.tls(), handler).await {} }

@@ -68,7 +68,9 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> H
     let binding = observation_binding(filter.as_ref(), Resource::WorkerList, &queue, "");
     let after = position(&binding, cursor.as_deref())?;
     let room = state.budgets.reserve_page(usize::from(limit) * OBSERVATION_BYTES + FRAME_BYTES).await?;
-    let limit = observations_within(room.answer.bytes()).min(limit);
+    // As many of the largest size as fit.
+    let fitting = room.answer.bytes().saturating_sub(FRAME_BYTES) / OBSERVATION_BYTES;
+    let limit = u16::try_from(fitting).unwrap_or(u16::MAX).max(1).min(limit);
     let page = state.store.list_workers(&queue, ObservationQuery { filter, limit, after }).await?;
     let next = page.next.map(|next| binding.encode(&next));
     let documents: usize = page.items.iter().map(document_bytes).sum();
@@ -81,11 +83,6 @@ pub(crate) async fn list_workers(State(state): State<AppState>, call: Call) -> H
 fn document_bytes(observation: &Observation) -> usize {
     let telemetry = observation.telemetry.as_ref().map_or(0, |telemetry| telemetry.value.as_str().len());
     observation.report.metadata.as_str().len() + telemetry
-}
-
-/// Returns how many observations of the largest size fit into this many bytes.
-fn observations_within(bytes: usize) -> u16 {
-    u16::try_from(bytes.saturating_sub(FRAME_BYTES) / OBSERVATION_BYTES).unwrap_or(u16::MAX).max(1)
 }
 
 /// Reports an invalid filter as an invalid cursor if there is a cursor: cursors are made for valid filters only, so the cursor

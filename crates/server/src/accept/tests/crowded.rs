@@ -191,7 +191,7 @@ async fn an_accept_that_fails_does_not_end_the_loop_and_does_not_make_it_spin() 
     ];
     let calls = Arc::new(AtomicUsize::new(0));
     let source = Scripted { outcomes: Mutex::new(outcomes), calls: Arc::clone(&calls) };
-    let connections = Connections::new(&config(8, TIMEOUTS), Arc::default());
+    let connections = Connections::new(8, TIMEOUTS, Arc::default());
     let started = std::time::Instant::now();
     tokio::spawn(async move { match connections.accept(|| source.accept(), None, echo_path).await {} });
 
