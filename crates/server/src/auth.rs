@@ -230,6 +230,7 @@ impl SharedTokens {
 mod tests {
     use hyper::header::{AUTHORIZATION, HeaderValue};
     use taskqueue_core::access::{Grant, QueuePattern, Scope};
+    use taskqueue_store::clock::wall_clock;
 
     use super::{TokenSet, digest, *};
 
