@@ -57,6 +57,9 @@ impl From<Unreadable> for Problem {
 }
 
 impl Selectors {
+    /// The parameters that they are read from.
+    pub(crate) const PARAMETERS: [&str; 4] = ["status", "filter", "name_fuzzy", "archived"];
+
     /// Those of an address. What is blank selects nothing, and neither does a state that is none.
     pub(crate) fn read(query: &Query) -> Self {
         let text = |name| query.get(name).filter(|text| !text.trim().is_empty()).map(str::to_owned);
@@ -77,11 +80,8 @@ impl Selectors {
     pub(crate) fn selection(&self) -> Result<TaskSelection, Unreadable> {
         let filter = self.filter.as_deref().map(TaskFilter::parse).transpose()?;
         let fuzzy = |text: &String| FuzzyName::parse(text).map(|fuzzy| (text.clone(), fuzzy));
-        let name_fuzzy = self.name_fuzzy.as_ref().map(fuzzy).transpose().map_err(|error| Unreadable {
-            parameter: "name",
-            column: None,
-            message: error.to_string(),
-        })?;
+        let wrong = |message| Unreadable { parameter: "name", column: None, message };
+        let name_fuzzy = self.name_fuzzy.as_ref().map(fuzzy).transpose().map_err(|error| wrong(error.to_string()))?;
         let include_archived = self.archived;
         Ok(TaskSelection { status: self.status, name_fuzzy, filter, include_archived, ..TaskSelection::default() })
     }

@@ -187,27 +187,10 @@ fn ids_of(query: &Query, complaints: &mut Vec<String>) -> Vec<TaskId> {
 
 /// Lists that are chosen in menus: they change only when the button of their menu is used (`apply`).
 const LISTS: [(&str, &str); 3] = [("column", "set.column"), ("axis", "set.axis"), ("group", "set.group")];
-/// The parameters of a view. The list of tasks leads here with others, too.
-const PARAMETERS: [&str; 19] = [
-    "filter",
-    "status",
-    "name_fuzzy",
-    "archived",
-    "id",
-    "read",
-    "column",
-    "sort",
-    "order",
-    "lower",
-    "higher",
-    "x",
-    "y",
-    "x_scale",
-    "y_scale",
-    "color",
-    "axis",
-    "group",
-    "page",
+/// The parameters of a view besides those that select its tasks. The list of tasks leads here with others, too.
+const PARAMETERS: [&str; 15] = [
+    "id", "read", "column", "sort", "order", "lower", "higher", "x", "y", "x_scale", "y_scale", "color", "axis",
+    "group", "page",
 ];
 
 /// The parameters that an address means which carries changes or empty fields; none if it is as it should be.
@@ -215,7 +198,8 @@ pub(super) fn changed(query: &Query) -> Option<Query> {
     // All that match instead of the chosen ones; and chosen ones whatever state they have by now.
     let (takes_all, has_ids) = (query.has("all"), query.filled("id").is_some());
     let is_moot = |name: &str| (name == "id" && takes_all) || (name == "status" && has_ids && !takes_all);
-    let is_kept = |(name, value): &(&str, &str)| !value.is_empty() && PARAMETERS.contains(name) && !is_moot(name);
+    let is_known = |name: &&str| PARAMETERS.contains(name) || Selectors::PARAMETERS.contains(name);
+    let is_kept = |(name, value): &(&str, &str)| !value.is_empty() && is_known(name) && !is_moot(name);
     if query.iter().all(|parameter| is_kept(&parameter)) {
         return None;
     }
