@@ -121,11 +121,8 @@ impl Spark {
     fn heights(minute: Minute, most: u64) -> (u64, u64) {
         let height = |count: u64| {
             let share = u128::from(SPARK_HEIGHT) * u128::from(count) / u128::from(most.max(1));
-            if count == 0 {
-                0
-            } else {
-                u64::try_from(share).unwrap_or(SPARK_HEIGHT).clamp(LEAST_MINUTE_HEIGHT, SPARK_HEIGHT)
-            }
+            let least = if count == 0 { 0 } else { LEAST_MINUTE_HEIGHT };
+            u64::try_from(share).unwrap_or(SPARK_HEIGHT).clamp(least, SPARK_HEIGHT)
         };
         let failed = height(minute.failed.min(minute.ended));
         let whole = height(minute.ended).max(failed);

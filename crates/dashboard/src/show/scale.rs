@@ -28,10 +28,7 @@ impl Scale {
     /// A scale over these numbers with a little room around them; none without numbers. On a logarithmic scale only those above
     /// zero count.
     pub(crate) fn over(values: impl Iterator<Item = f64>, is_log: bool) -> Option<Self> {
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for value in values.filter(|value| value.is_finite() && (!is_log || *value > 0.0)) {
-            (low, high) = (low.min(value), high.max(value));
-        }
+        let (low, high) = ends(values.filter(|value| value.is_finite() && (!is_log || *value > 0.0)));
         if low > high {
             return None;
         }
@@ -48,10 +45,7 @@ impl Scale {
 
     /// Returns whether these numbers are better read on a logarithmic scale: all above zero, over two powers of ten or more.
     pub(crate) fn suits_log(values: impl Iterator<Item = f64>) -> bool {
-        let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
-        for value in values {
-            (low, high) = (low.min(value), high.max(value));
-        }
+        let (low, high) = ends(values);
         low > 0.0 && high / low >= 100.0
     }
 
@@ -94,15 +88,17 @@ impl Scale {
         }
         // So small a part of a power of ten that no round power is in it.
         let linear = Self { low: 10_f64.powf(self.low), high: 10_f64.powf(self.high), is_log: false };
-        linear
-            .linear_ticks()
-            .into_iter()
-            .filter_map(|tick| {
-                let value = linear.low + tick.at * (linear.high - linear.low);
-                Some(Tick { at: self.place(value)?, label: tick.label })
-            })
-            .collect()
+        let moved = |tick: Tick| {
+            let value = linear.low + tick.at * (linear.high - linear.low);
+            Some(Tick { at: self.place(value)?, label: tick.label })
+        };
+        linear.linear_ticks().into_iter().filter_map(moved).collect()
     }
+}
+
+/// The smallest and the largest of some numbers; the smallest is above the largest where there are none.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
 /// The nearest of 1, 2, 5, 10, 20, ...
