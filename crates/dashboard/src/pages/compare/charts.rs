@@ -333,11 +333,9 @@ impl<'c> Parallel<'c> {
         let values: Vec<Option<&Value>> = rows.iter().map(|(row, _)| value(row)).collect();
         let Classes { mut classes, of } =
             if target.is_some() { Classes::steps(&values, is_lower) } else { Classes::one(rows.len()) };
-        let line = |((row, shape), (class, value)): ((&'c Row, String), (usize, Option<&'c Value>))| Line {
-            css: classes[class].css,
-            shape,
-            row,
-            value,
+        let line = |((row, shape), (class, value)): ((&'c Row, String), (usize, Option<&'c Value>))| {
+            let css = classes[class].css;
+            Line { css, shape, row, value }
         };
         let lines = rows.into_iter().zip(of.into_iter().zip(values)).map(line).collect();
         classes.retain(|class| class.count > 0);

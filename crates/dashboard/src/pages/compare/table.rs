@@ -39,10 +39,8 @@ impl Sort {
             Some(path) => columns.column(&path.text)?,
             None => columns.target.filter(|target| target.better.is_some())?,
         };
-        Some(Self {
-            path: column.path,
-            is_descending: view.is_descending.unwrap_or(column.better == Some(Better::Higher)),
-        })
+        let is_descending = view.is_descending.unwrap_or(column.better == Some(Better::Higher));
+        Some(Self { path: column.path, is_descending })
     }
 
     pub(super) fn compare(&self, a: Option<&Value>, b: Option<&Value>) -> Ordering {
@@ -348,7 +346,9 @@ impl MeanCell {
     fn of(measure: &Measure<'_>, column: &Column<'_>, best: Option<f64>) -> Self {
         let Some(mean) = measure.mean() else { return Self::default() };
         let [low, high] = [measure.low, measure.high].map(|value| shown_or_empty(column, value));
-        let deviation = measure.summary.deviation().map(|deviation| format!("± {}", deviation_text(column, deviation)));
+        // Two digits say all that a deviation knows.
+        let digits = |value| if is_time(column.text) { computed(column, value) } else { rounded(value, 2) };
+        let deviation = measure.summary.deviation().map(|deviation| format!("± {}", digits(deviation)));
         Self {
             mean: computed(column, mean),
             deviation: deviation.unwrap_or_default(),
@@ -357,11 +357,6 @@ impl MeanCell {
             is_best: best == Some(mean),
         }
     }
-}
-
-/// Two digits say all that a deviation knows.
-fn deviation_text(column: &Column<'_>, deviation: f64) -> String {
-    if is_time(column.text) { computed(column, deviation) } else { rounded(deviation, 2) }
 }
 
 /// Tasks as lines.

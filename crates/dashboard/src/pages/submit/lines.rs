@@ -123,10 +123,8 @@ type Checked = Result<(Report, Vec<Planned>), String>;
 /// The tasks of the lines, and what is wrong with the others. The error is about the text as a whole.
 fn check(text: &str, batch: Option<&str>) -> Checked {
     if text.len() > LINES_BYTES {
-        return Err(format!(
-            "This is more than {}. The command line takes files of any size.",
-            show::bytes(LINES_BYTES as u64)
-        ));
+        let most = show::bytes(LINES_BYTES as u64);
+        return Err(format!("This is more than {most}. The command line takes files of any size."));
     }
     let (mut report, mut tasks) = (Report::default(), Vec::new());
     let mut reader = LineReader::new(None, Creation::default(), DerivedIds::new(batch));

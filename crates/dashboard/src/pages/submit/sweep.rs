@@ -289,15 +289,9 @@ async fn create_tasks(
             stopped = Some(TOO_LARGE.to_owned());
             break;
         }
-        let is_full = batch.push(Planned {
-            number: index as u64 + 1,
-            id,
-            is_derived: true,
-            definition,
-            not_before: plan.not_before,
-            times: plan.times,
-        });
-        if !is_full && index + 1 < count {
+        let (number, not_before, times) = (index as u64 + 1, plan.not_before, plan.times);
+        let task = Planned { number, id, is_derived: true, definition, not_before, times };
+        if !batch.push(task) && index + 1 < count {
             continue;
         }
         if let Err(error) = slice.pause(write(dashboard, queue, std::mem::take(&mut batch), &mut tally)).await {

@@ -39,12 +39,8 @@ impl ProgressView {
         let progress = task.outcome.progress.as_ref()?;
         let lifecycle = &task.lifecycle;
         let is_running = lifecycle.status == Status::Running;
-        let reported = Reported {
-            value: &progress.value,
-            updated_at: progress.updated_at,
-            started_at: lifecycle.started_at,
-            is_running,
-        };
+        let (value, updated_at, started_at) = (&progress.value, progress.updated_at, lifecycle.started_at);
+        let reported = Reported { value, updated_at, started_at, is_running };
         let estimate = Estimate::of(reported, now);
         let members = object_members(progress.value.as_str(), OTHER_MEMBERS + estimate.used.len(), OTHER_CHARS);
         Some(Self {

@@ -79,13 +79,8 @@ struct Pages {
 
 impl Pages {
     async fn next(&mut self) -> Result<Vec<u8>, StoreError> {
-        let query = TaskQuery {
-            selection: self.selection.clone(),
-            order: self.order,
-            limit: AT_ONCE,
-            after: self.after.take(),
-            max_bytes: BYTES_AT_ONCE,
-        };
+        let (selection, order, after) = (self.selection.clone(), self.order, self.after.take());
+        let query = TaskQuery { selection, order, limit: AT_ONCE, after, max_bytes: BYTES_AT_ONCE };
         let page = self.dashboard.store().list_tasks(&self.queue, query, Arc::clone(&self.write)).await?;
         self.is_over = page.next.is_none();
         self.after = page.next;

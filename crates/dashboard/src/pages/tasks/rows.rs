@@ -169,10 +169,8 @@ const SHORT_CHARS: usize = 32;
 
 /// The columns that every row is read with, because they cannot be found among the values of its documents.
 pub(super) fn standard_columns() -> Vec<Column> {
-    ["progress", "last_error.message", "attempt", "last_run.worker", "created_at", "started_at"]
-        .into_iter()
-        .filter_map(Column::parse)
-        .collect()
+    let paths = ["progress", "last_error.message", "attempt", "last_run.worker", "created_at", "started_at"];
+    paths.into_iter().filter_map(Column::parse).collect()
 }
 
 /// The columns for these rows, which were read with the standard ones.

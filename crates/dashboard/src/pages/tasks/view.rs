@@ -37,11 +37,8 @@ pub(super) struct View {
 impl View {
     pub(super) fn read(queue: &QueueName, query: &Query) -> Self {
         let query = query.only(&PARAMETERS);
-        let field = query.get("order_by").and_then(OrderField::parse);
-        let order = TaskOrder {
-            field: field.unwrap_or(TaskOrder::default().field),
-            descending: query.get("descending") != Some("false"),
-        };
+        let field = query.get("order_by").and_then(OrderField::parse).unwrap_or(TaskOrder::default().field);
+        let order = TaskOrder { field, descending: query.get("descending") != Some("false") };
         let (columns, unknown) = Column::parse_all(query.all("column"));
         let unknown_columns =
             unknown.into_iter().take(MOST_UNKNOWN).map(|path| path.chars().take(80).collect()).collect();

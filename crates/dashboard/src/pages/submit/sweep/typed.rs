@@ -102,15 +102,8 @@ impl Typed {
         if self.base.error.is_some() {
             return None;
         }
-        let times = self.fields.waiting.times();
-        Some(Plan {
-            sweep: sweep?,
-            name: name?,
-            definition: definition?,
-            not_before: not_before?,
-            times,
-            batch: batch?,
-        })
+        let (sweep, name, definition, not_before, batch) = (sweep?, name?, definition?, not_before?, batch?);
+        Some(Plan { sweep, name, definition, not_before, times: self.fields.waiting.times(), batch })
     }
 
     /// A name without placeholders is right or wrong for all tasks.
@@ -128,10 +121,9 @@ impl Typed {
         }
         // All of them are parsed together, and that takes many times as much.
         if self.rows.iter().map(|row| row.value.len()).sum::<usize>() > REQUEST_BODY_BYTES {
-            self.error = Some(format!(
-                "The values of all keys may have {} KiB together. Use the command for more.",
-                REQUEST_BODY_BYTES / 1024
-            ));
+            let most = REQUEST_BODY_BYTES / 1024;
+            self.error =
+                Some(format!("The values of all keys may have {most} KiB together. Use the command for more."));
             return false;
         }
         for row in &mut self.rows {
