@@ -1,5 +1,7 @@
 //! Path and query parameters. How a query is read is decided in the `server` crate; unknown parameters are ignored.
 
+use std::ops::RangeInclusive;
+
 use utoipa::IntoParams;
 use utoipa::openapi::schema::AnyOfBuilder;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
@@ -191,24 +193,22 @@ pub struct CountWorkersQuery {
 
 fn limit() -> RefOr<Schema> {
     use taskqueue_core::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, PAGE_LIMIT_MIN};
-    ObjectBuilder::new()
-        .schema_type(Type::Integer)
-        .minimum(Some(PAGE_LIMIT_MIN))
-        .maximum(Some(PAGE_LIMIT_MAX))
-        .default(Some(PAGE_LIMIT_DEFAULT.into()))
-        .description(Some("How many items or groups at most."))
-        .into()
+    let range = PAGE_LIMIT_MIN.into()..=PAGE_LIMIT_MAX.into();
+    integer(range, PAGE_LIMIT_DEFAULT.into(), "How many items or groups at most.")
 }
 
 fn offset() -> RefOr<Schema> {
+    let description = "The number of bytes that the run has printed before what is wanted: `end` of the answer before.";
+    integer(0..=i64::MAX, 0, description)
+}
+
+fn integer(range: RangeInclusive<i64>, default: i64, description: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(Type::Integer)
-        .minimum(Some(0))
-        .maximum(Some(i64::MAX))
-        .default(Some(0.into()))
-        .description(Some(
-            "The number of bytes that the run has printed before what is wanted: `end` of the answer before.",
-        ))
+        .minimum(Some(*range.start()))
+        .maximum(Some(*range.end()))
+        .default(Some(default.into()))
+        .description(Some(description))
         .into()
 }
 

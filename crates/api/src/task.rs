@@ -337,10 +337,7 @@ impl WireValue for LastRun {
 
     fn read(object: &ObjectReader<'_>, name: &'static str) -> Result<Self, Unreadable> {
         let run = object.object(name)?;
-        Ok(Self {
-            attempt: run.integer("attempt")?,
-            worker: run.json("worker")?,
-            run_id: run.nullable("run_id", |run, name| run.parsed(name, RunId::parse))?,
-        })
+        let (attempt, worker) = (run.integer("attempt")?, run.json("worker")?);
+        Ok(Self { attempt, worker, run_id: run.nullable("run_id", |run, name| run.parsed(name, RunId::parse))? })
     }
 }

@@ -72,12 +72,8 @@ impl LineReader {
         if let Some(name) = self.name.as_ref().filter(|_| !is_named) {
             definition.name = Some(name.fill(&definition.args).map_err(LineError::Name)?);
         }
-        Ok(LineTask {
-            id: given.unwrap_or_else(|| self.ids.next(&definition)),
-            is_derived: given.is_none(),
-            definition,
-            not_before,
-        })
+        let id = given.unwrap_or_else(|| self.ids.next(&definition));
+        Ok(LineTask { id, is_derived: given.is_none(), definition, not_before })
     }
 
     /// Adds the members that a line lacks. Members are sorted by their keys.
