@@ -167,12 +167,8 @@ impl<'q> Query<'q> {
     }
 
     pub(crate) fn list_tasks(mut self) -> Result<ListTasks, Invalid> {
-        let list = ListTasks {
-            selectors: self.selectors(),
-            order: self.order(),
-            limit: self.limit(),
-            cursor: self.text("cursor"),
-        };
+        let (selectors, order) = (self.selectors(), self.order());
+        let list = ListTasks { selectors, order, limit: self.limit(), cursor: self.text("cursor") };
         self.finish(list)
     }
 

@@ -206,14 +206,12 @@ impl Identity {
         let public_key = public_key.map_err(|error| IdentityError::Certificate(error.to_string()))?;
         let (not_before, not_after) =
             (tbs.validity.not_before.to_system_time(), tbs.validity.not_after.to_system_time());
-        let key =
-            CertifiedKey::from_der(chain, private_key(key)?, &ring::default_provider()).map_err(
-                |error| match error {
-                    Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => IdentityError::Mismatch,
-                    Error::InvalidCertificate(reason) => IdentityError::Certificate(format!("{reason:?}")),
-                    error => IdentityError::Key(format!("it cannot be used: {error}")),
-                },
-            )?;
+        let wrong = |error: Error| match error {
+            Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => IdentityError::Mismatch,
+            Error::InvalidCertificate(reason) => IdentityError::Certificate(format!("{reason:?}")),
+            error => IdentityError::Key(format!("it cannot be used: {error}")),
+        };
+        let key = CertifiedKey::from_der(chain, private_key(key)?, &ring::default_provider()).map_err(wrong)?;
         Ok(Self { key: Arc::new(key), not_before, not_after, pin: pin_of(&public_key) })
     }
 

@@ -163,11 +163,8 @@ impl Labelling {
         queue.limits = has_name.then_some(ShownLimits { is_paused: *paused, max_running: *max_running });
         for (name, of_route) in figures.routes() {
             let limit = Route::parse(name).and_then(|route| route_limits.get(&route).copied());
-            let shown = LabelledRoute {
-                figures: *of_route,
-                oldest_claimable: figures.oldest_claimable(name),
-                running_limit: limit.filter(|_| has_name),
-            };
+            let (oldest_claimable, running_limit) = (figures.oldest_claimable(name), limit.filter(|_| has_name));
+            let shown = LabelledRoute { figures: *of_route, oldest_claimable, running_limit };
             let route = self.names.see(name).unwrap_or_else(|| Arc::clone(&self.other));
             self.labelled.routes.entry((Arc::clone(label), route)).or_default().merge(&shown);
         }

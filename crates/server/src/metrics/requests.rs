@@ -103,11 +103,9 @@ impl RequestCounts {
         let places = shown_paths.zip(&self.endpoints).flat_map(|(path, methods)| {
             METHODS.into_iter().zip(methods).map(move |(method, endpoint)| (method, path, endpoint))
         });
-        let values = places.map(|(method, path, endpoint)| EndpointValues {
-            method,
-            path,
-            statuses: endpoint.statuses(),
-            seconds: endpoint.durations.read(1e6),
+        let values = places.map(|(method, path, endpoint)| {
+            let (statuses, seconds) = (endpoint.statuses(), endpoint.durations.read(1e6));
+            EndpointValues { method, path, statuses, seconds }
         });
         values.filter(|endpoint| !endpoint.statuses.is_empty()).collect()
     }
