@@ -132,13 +132,8 @@ fn settings_digest(settings: &QueueSettings) -> String {
 
 async fn ask(visit: &Visit, queue: &QueueName, losses: Vec<Loss>, form: Query) -> PageResult {
     let title = format!("Save the settings of {queue}?");
-    let page = ConfirmPage {
-        shell: Shell::new(visit, title, Section::Settings, Some(queue)).await?,
-        queue,
-        losses,
-        hidden: form,
-    };
-    layout::page(visit, &page)
+    let shell = Shell::new(visit, title, Section::Settings, Some(queue)).await?;
+    layout::page(visit, &ConfirmPage { shell, queue, losses, hidden: form })
 }
 
 /// The page with these fields, and with what is wrong.
@@ -302,12 +297,11 @@ impl SettingsFields {
 
     fn route_limits(&mut self) -> Option<BTreeMap<Route, Option<u64>>> {
         let mut limits: BTreeMap<Route, Option<u64>> = BTreeMap::new();
+        let rule =
+            || format!("Name the route: 1 to {NAME_CHARS} of A-Z a-z 0-9 . _ - that begin with a letter or digit.");
         for row in self.limits.iter_mut().filter(|row| !row.is_empty()) {
-            let read = Route::parse(&row.name)
-                .ok_or_else(|| {
-                    format!("Name the route: 1 to {NAME_CHARS} of A-Z a-z 0-9 . _ - that begin with a letter or digit.")
-                })
-                .and_then(|route| Ok((route, limit(&row.value)?)));
+            let route = Route::parse(&row.name).ok_or_else(rule);
+            let read = route.and_then(|route| Ok((route, limit(&row.value)?)));
             match read {
                 Ok((route, _)) if limits.contains_key(&route) => {
                     row.error = Some("This route has a limit already; give one of them.".to_owned());

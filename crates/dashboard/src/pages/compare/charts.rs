@@ -215,9 +215,8 @@ impl Classes {
         let mut numbers: Vec<&Value> =
             values.iter().flatten().copied().filter(|value| value.number.is_some()).collect();
         numbers.sort_by(|a, b| a.compare(b));
-        let mut limits: Vec<&Value> = (1..STEP_COLORS.len())
-            .filter_map(|step| numbers.get(numbers.len() * step / STEP_COLORS.len()).copied())
-            .collect();
+        let limit = |step: usize| numbers.get(numbers.len() * step / STEP_COLORS.len()).copied();
+        let mut limits: Vec<&Value> = (1..STEP_COLORS.len()).filter_map(limit).collect();
         limits.dedup_by(|a, b| a.compare(b).is_eq());
         limits.retain(|limit| numbers.first().is_some_and(|first| limit.compare(first).is_gt()));
         let none = limits.len() + 1;

@@ -92,9 +92,7 @@ impl View {
         };
         let grouping = match query.filled("group") {
             Some(BUT_SEED) => Some(Grouping::ArgsButSeed),
-            _ => {
-                Some(Grouping::By(paths("group", GROUP_PATHS))).filter(|grouping| *grouping != Grouping::By(Vec::new()))
-            }
+            _ => Some(paths("group", GROUP_PATHS)).filter(|paths| !paths.is_empty()).map(Grouping::By),
         };
         let mut one = |name: &str| paths(name, 1).pop();
         let (sort, x, y, color) = (one("sort"), one("x"), one("y"), one("color"));

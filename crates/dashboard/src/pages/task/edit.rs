@@ -77,12 +77,8 @@ pub(crate) async fn save(visit: Visit, body: Body) -> PageResult {
 
 /// Returns what to say of a task that has changed since the form was opened.
 fn conflict(update: Option<&Update>) -> String {
-    let differing = update.map(written_fields).unwrap_or_default().join(", ");
-    let differing = if differing.is_empty() {
-        String::new()
-    } else {
-        format!(" What is typed here differs from the task in: {differing}.")
-    };
+    let told = |names: Vec<&str>| format!(" What is typed here differs from the task in: {}.", names.join(", "));
+    let differing = update.map(written_fields).filter(|names| !names.is_empty()).map(told).unwrap_or_default();
     format!(
         "The task has changed since this form was opened, so nothing was saved.{differing} Look at the task in another tab; \
          saving again overwrites it with what is typed here."

@@ -54,15 +54,9 @@ pub(super) struct Tail {
 impl Tail {
     /// What these pieces of a run add from an offset on.
     fn of(last: &Output, pieces: &[Output], kept_from: u64, from: u64, look: TextLook) -> Self {
-        Self {
-            run: digest(last.run_id),
-            attempt: last.attempt,
-            shown: show(pieces, from, look),
-            kept_from,
-            from,
-            end: pieces.last().map_or(last.start, Output::end),
-            ended: last.ended,
-        }
+        let end = pieces.last().map_or(last.start, Output::end);
+        let (run, shown) = (digest(last.run_id), show(pieces, from, look));
+        Self { run, attempt: last.attempt, shown, kept_from, from, end, ended: last.ended }
     }
 }
 

@@ -115,11 +115,8 @@ async fn find(store: &dyn Store, queue: &QueueName, view: &View, selection: Task
     place_errors(&mut rows, &columns);
     let next = tasks.next.map(|next| binding.encode(&next));
     let may_be_archived = counts.iter().sum::<u64>() == 0 && !view.selectors.has_search() && !view.selectors.archived;
-    let archived = if may_be_archived {
-        store.count_tasks(queue, TaskSelection { include_archived: true, ..TaskSelection::default() }).await?
-    } else {
-        0
-    };
+    let all = TaskSelection { include_archived: true, ..TaskSelection::default() };
+    let archived = if may_be_archived { store.count_tasks(queue, all).await? } else { 0 };
     Ok(List { columns, numeric, rows, next, counts, archived })
 }
 
