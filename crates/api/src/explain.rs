@@ -96,11 +96,7 @@ fn code() -> utoipa::openapi::schema::Object {
         "no_worker",
         "waiting_turn",
     ];
-    utoipa::openapi::ObjectBuilder::new()
-        .schema_type(utoipa::openapi::Type::String)
-        .enum_values(Some(codes))
-        .description(Some("What it is."))
-        .build()
+    schema::words(codes, "What it is.").build()
 }
 
 /// Appends an explanation as JSON.

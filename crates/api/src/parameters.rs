@@ -6,7 +6,7 @@ use utoipa::IntoParams;
 use utoipa::openapi::schema::AnyOfBuilder;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 
-use crate::schema::{QueueName, TaskId, TaskStatus, Timestamp, WorkerId};
+use crate::schema::{QueueName, TaskId, TaskStatus, Timestamp, WorkerId, words};
 
 /// A queue.
 #[derive(IntoParams)]
@@ -228,10 +228,6 @@ fn worker_dimensions() -> RefOr<Schema> {
 }
 
 const DIMENSIONS: &str = "The dimensions, separated by a comma; given once.";
-
-fn words<const N: usize>(words: [&'static str; N], description: &str) -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).description(Some(description))
-}
 
 fn false_by_default() -> RefOr<Schema> {
     boolean(false, "Whether the tasks of the queue go with it.")

@@ -3,6 +3,7 @@
 //! Nothing is built of these types.
 
 use utoipa::ToSchema;
+use utoipa::openapi::{ObjectBuilder, Type};
 
 /// Declares the schema of an answer that is one of two, as the request asks. Not by the derive: that says oneOf, but what is read as
 /// one of them may be the other, too.
@@ -33,6 +34,11 @@ macro_rules! either_answer {
 }
 
 pub(crate) use either_answer;
+
+/// Returns the schema of a text that is one of these words.
+pub(crate) fn words<const N: usize>(words: [&'static str; N], description: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).description(Some(description))
+}
 
 /// The name of a queue.
 #[derive(ToSchema)]
