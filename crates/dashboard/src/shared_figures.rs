@@ -44,16 +44,10 @@ impl SharedQueue {
         // What is delayed or blocked alarms nobody.
         figures.leave_out_calm();
         figures.keep(&starving(ROUTES_TOLD));
-        let QueueSettings { paused, max_running, route_limits, .. } = &figures.settings;
+        let QueueSettings { paused, max_running, route_limits, .. } = std::mem::take(&mut figures.settings);
         let more_limits = route_limits.len().saturating_sub(LIMITS_TOLD);
-        let told = route_limits.iter().take(LIMITS_TOLD).map(|(route, most)| (route.clone(), *most));
-        let settings = QueueSettings {
-            paused: *paused,
-            max_running: *max_running,
-            route_limits: told.collect(),
-            ..QueueSettings::default()
-        };
-        figures.settings = settings;
+        let route_limits = route_limits.into_iter().take(LIMITS_TOLD).collect();
+        figures.settings = QueueSettings { paused, max_running, route_limits, ..QueueSettings::default() };
         Self { figures, more_limits }
     }
 }

@@ -136,7 +136,7 @@ pub(crate) struct Screen {
 /// Shows a text that begins with this look.
 pub(crate) fn screen(text: &str, look: TextLook) -> Screen {
     let (mut reader, resume) = (OutputLines::new(LINE_CHARS), Resume { byte: 0, look });
-    let mut lines = HtmlLines { html: Html::new(), look, resume, at: 0, next: 0, pieces: PIECES };
+    let mut lines = HtmlLines { html: Html::default(), look, resume, at: 0, next: 0, pieces: PIECES };
     for (at, character) in text.char_indices() {
         // If much was written over the line, it is enough to go on from the last time.
         if character == '\r' && at - lines.resume.byte > LINE_CHARS {
@@ -146,7 +146,7 @@ pub(crate) fn screen(text: &str, look: TextLook) -> Screen {
         reader.push(character, &mut lines);
     }
     let HtmlLines { html, mut pieces, resume, .. } = lines;
-    let mut last = Html::new();
+    let mut last = Html::default();
     write_line(&mut last, reader.line(), &mut pieces);
     Screen { lines: html, last, resume }
 }

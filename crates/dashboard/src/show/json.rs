@@ -41,11 +41,11 @@ impl JsonView {
     /// The view of a canonical text.
     pub(crate) fn new(text: &str) -> Self {
         let mut writer = Writer { whole: text, nodes: NODES, bytes: HTML_BYTES, is_cut: false };
-        let mut html = Html::new();
+        let mut html = Html::default();
         let written = Reader::new(text.as_bytes()).and_then(|mut reader| writer.root(&mut reader, &mut html));
         if written.is_err() {
             // What is stored is JSON. If it ever is not, its text is better than nothing.
-            html = Html::new();
+            html = Html::default();
             html.text(first_chars(text, STRING_CHARS));
         }
         Self { html, is_cut: writer.is_cut, is_empty: text == "{}", bytes: text.len() }
@@ -82,7 +82,7 @@ impl<'a> Writer<'a> {
 
     /// The entries of the container that begins here, and how many it has.
     fn entries(&mut self, reader: &mut Reader<'_>, depth: usize) -> Result<(Html, usize), ParseError> {
-        let (mut html, mut count, mut shown) = (Html::new(), 0_usize, 0_usize);
+        let (mut html, mut count, mut shown) = (Html::default(), 0_usize, 0_usize);
         each_entry(reader, |reader, key| {
             count += 1;
             if self.nodes == 0 || self.bytes == 0 || shown == ENTRIES {

@@ -94,10 +94,6 @@ pub(crate) fn command_line(words: &str, queue: &str, url: &str) -> CommandLine {
 pub(crate) struct Html(String);
 
 impl Html {
-    pub(crate) const fn new() -> Self {
-        Self(String::new())
-    }
-
     /// Markup of ours.
     pub(crate) fn markup(&mut self, markup: &'static str) {
         self.0.push_str(markup);
@@ -180,7 +176,7 @@ mod tests {
 
     #[test]
     fn texts_cannot_become_markup() {
-        let mut html = Html::new();
+        let mut html = Html::default();
         html.markup("<b title=\"");
         html.text("\"><script>alert('1 & 2')</script>ü");
         html.markup("\">");

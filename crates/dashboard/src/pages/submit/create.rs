@@ -103,20 +103,18 @@ impl Tally {
         let mut text = format!("Created {}.", show::count(self.created, "task"));
         let was = |count: u64| if count == 1 { "was" } else { "were" };
         if self.existing > 0 {
-            text.push_str(&format!(" {} {} there already, the same.", show::number(self.existing), was(self.existing)));
+            text += &format!(" {} {} there already, the same.", show::number(self.existing), was(self.existing));
         }
         if self.different > 0 {
             let fields: Vec<&str> = self.fields.iter().copied().collect();
             let fields = if fields.is_empty() { String::new() } else { format!(" ({})", fields.join(", ")) };
             let (count, was) = (show::number(self.different), was(self.different));
-            text.push_str(&format!(
-                " {count} {was} there already with another definition{fields}, and stayed as they are. "
-            ));
-            text.push_str("Give a batch label to create them anew.");
+            text += &format!(" {count} {was} there already with another definition{fields}, and stayed as they are. ");
+            text += "Give a batch label to create them anew.";
         }
         let refused = self.refused.count;
         if refused > 0 {
-            text.push_str(&format!(" {} {} refused.", show::number(refused), was(refused)));
+            text += &format!(" {} {} refused.", show::number(refused), was(refused));
         }
         text
     }

@@ -20,6 +20,9 @@ use crate::task_fields::TaskFields;
 use crate::visit::{FormTurn, Visit};
 use crate::{answer, json_field, show};
 
+/// What is said when there is nothing to fill a form from.
+const SOURCE_GONE: &str = "The task that this form was to be filled from is not there any more.";
+
 #[derive(Template)]
 #[template(path = "submit_one.html")]
 struct OnePage {
@@ -60,10 +63,7 @@ pub(super) async fn form(visit: &Visit, queue: &QueueName) -> PageResult {
                 content.fields.args = Field::with(json_field::write(&definition.args));
                 content.source = Some(id);
             }
-            None => {
-                content.warning =
-                    Some("The task that this form was to be filled from is not there any more.".to_owned())
-            }
+            None => content.warning = Some(SOURCE_GONE.to_owned()),
         }
     }
     show_form(visit, queue, content).await

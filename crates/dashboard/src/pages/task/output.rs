@@ -176,7 +176,7 @@ fn cut_before(piece: Output, offset: u64) -> Output {
 
 /// Shows pieces that begin at an offset with a look.
 fn show(pieces: &[Output], offset: u64, look: TextLook) -> Shown {
-    let mut shown = Shown { lines: Html::new(), last: Html::new(), next: offset, look };
+    let mut shown = Shown { lines: Html::default(), last: Html::default(), next: offset, look };
     let mut position = offset;
     for piece in pieces {
         if piece.start > position {

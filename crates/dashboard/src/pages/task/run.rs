@@ -99,13 +99,9 @@ impl WorkerView {
         });
         let observed = if is_running { observation(store, queue, task).await? } else { None };
         let telemetry = observed.as_ref().and_then(|observed| observed.telemetry.as_ref());
-        Ok(Self {
-            said,
-            measured: telemetry.map(|telemetry| measured(telemetry.value.as_str())).unwrap_or_default(),
-            measured_at: telemetry.map(|telemetry| Moment::new(telemetry.updated_at, now)),
-            is_running,
-            is_cut,
-        })
+        let measured = telemetry.map(|telemetry| measured(telemetry.value.as_str())).unwrap_or_default();
+        let measured_at = telemetry.map(|telemetry| Moment::new(telemetry.updated_at, now));
+        Ok(Self { said, measured, measured_at, is_running, is_cut })
     }
 
     /// Returns what the claim said under a name.
