@@ -44,8 +44,7 @@ impl Deref for AppState {
 impl AppState {
     /// Serves `store`; without a token to every caller. There is no dashboard.
     pub fn new(store: Arc<dyn Store>, gate: Gate, budgets: Arc<Budgets>, limits: Limits) -> Self {
-        let sources = MetricSources { waiting_limit: limits.waiting_cap, ..MetricSources::default() };
-        Self::with_sources(store, gate, budgets, limits, sources)
+        Self::with_sources(store, gate, budgets, limits, MetricSources::default())
     }
 
     /// Serves `store` with what metrics show of the process.
