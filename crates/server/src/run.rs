@@ -68,7 +68,7 @@ pub async fn run(
         tls: listener.tls().cloned(),
     };
     let hosts = if listener.is_unix() { Hosts::Any } else { Hosts::LocalAnd(config.allowed_hosts) };
-    let mut state = AppState::with_sources(Arc::clone(&store), gate, budgets, config.limits, sources);
+    let mut state = AppState::new(Arc::clone(&store), gate, budgets, config.limits).with_sources(sources);
     if config.dashboard != Mode::Off {
         let secret = store.parts().secret.ok_or(StoreError::Unavailable)?;
         state = state.with_dashboard(secret, config.dashboard, listener.tls().is_some());

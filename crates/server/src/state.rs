@@ -44,20 +44,14 @@ impl Deref for AppState {
 impl AppState {
     /// Serves `store`; without a token to every caller. There is no dashboard.
     pub fn new(store: Arc<dyn Store>, gate: Gate, budgets: Arc<Budgets>, limits: Limits) -> Self {
-        Self::with_sources(store, gate, budgets, limits, MetricSources::default())
+        let (readiness, metrics, began) = (Arc::default(), Arc::default(), Instant::now());
+        Self(Arc::new(StateParts { store, gate, budgets, limits, readiness, metrics, began, pages: None }))
     }
 
-    /// Serves `store` with what metrics show of the process.
-    pub(crate) fn with_sources(
-        store: Arc<dyn Store>,
-        gate: Gate,
-        budgets: Arc<Budgets>,
-        limits: Limits,
-        sources: MetricSources,
-    ) -> Self {
-        let metrics = Arc::new(Metrics::new(sources));
-        let (readiness, began) = (Arc::default(), Instant::now());
-        Self(Arc::new(StateParts { store, gate, budgets, limits, readiness, metrics, began, pages: None }))
+    /// Returns this state with what metrics show of the process.
+    #[must_use]
+    pub(crate) fn with_sources(&self, sources: MetricSources) -> Self {
+        Self(Arc::new(StateParts { metrics: Arc::new(Metrics::new(sources)), ..(**self).clone() }))
     }
 
     /// Returns this state with the pages of the dashboard, which this secret of the installation opens.
