@@ -66,14 +66,14 @@ pub(crate) async fn task(visit: Visit) -> PageResult {
     let besides = task.definition.routes.iter().map(Into::into).collect();
     let stats = store.queue_stats(&queue, &RouteSelection::ByName { most: 0, besides }).await?;
     let now = stats.now.max(task.lifecycle.updated_at);
-    let worker = WorkerView::read(store, &queue, &task, now).await?;
-    let output = OutputView::read(&visit.dashboard, &queue, &task, &worker).await?;
-    let related = RelatedView::read(store, &queue, &task).await?;
-    let explanation = explain(&visit.dashboard, &queue, &task).await?;
+    let worker = WorkerView::read(store, &task, now).await?;
+    let output = OutputView::read(&visit.dashboard, &task, &worker).await?;
+    let related = RelatedView::read(store, &task).await?;
+    let explanation = explain(&visit.dashboard, &task).await?;
     let title = show::title(task.definition.name.as_deref(), &task.id).to_owned();
     let page = TaskPage {
         base: of_task(&queue, id),
-        actions: Actions::of(&task, &visit, &queue),
+        actions: Actions::of(&task, &visit),
         waiting: Waiting::of(&task, explanation.as_ref(), &stats.figures, &visit.server_url(), now),
         documents: documents(&task),
         related,
@@ -88,11 +88,12 @@ pub(crate) async fn task(visit: Visit) -> PageResult {
 }
 
 /// Returns why a pending task is not claimed yet, if this server says so.
-async fn explain(dashboard: &Dashboard, queue: &QueueName, task: &Task) -> Result<Option<Explanation>, Problem> {
+async fn explain(dashboard: &Dashboard, task: &Task) -> Result<Option<Explanation>, Problem> {
     if task.lifecycle.status != Status::Pending || !dashboard.has("explain") {
         return Ok(None);
     }
-    Ok(Some(dependency_cycle::explain(dashboard.store(), queue, task.id, dependency_cycle::TIME_LIMIT).await?))
+    let (store, time_limit) = (dashboard.store(), dependency_cycle::TIME_LIMIT);
+    Ok(Some(dependency_cycle::explain(store, &task.queue, task.id, time_limit).await?))
 }
 
 /// A result is what a succeeded task is for, so it comes first; where there is none, nothing is shown of it.
@@ -150,8 +151,8 @@ pub(super) struct Actions {
 }
 
 impl Actions {
-    pub(super) fn of(task: &Task, visit: &Visit, queue: &QueueName) -> Self {
-        if !visit.may(Scope::Submit, queue) {
+    pub(super) fn of(task: &Task, visit: &Visit) -> Self {
+        if !visit.may(Scope::Submit, &task.queue) {
             return Self::default();
         }
         let actions = Self::applying_to(task);

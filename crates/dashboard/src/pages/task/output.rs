@@ -69,15 +69,10 @@ pub(super) struct Shown {
 }
 
 impl OutputView {
-    pub(super) async fn read(
-        dashboard: &Arc<Dashboard>,
-        queue: &QueueName,
-        task: &Task,
-        worker: &WorkerView,
-    ) -> Result<Self, Problem> {
+    pub(super) async fn read(dashboard: &Arc<Dashboard>, task: &Task, worker: &WorkerView) -> Result<Self, Problem> {
         let place: Vec<&str> = [worker.said("host"), worker.said("folder")].into_iter().flatten().collect();
         let place = (!place.is_empty()).then(|| place.join(" · "));
-        let reader = OutputReader { dashboard: Arc::clone(dashboard), queue: queue.clone(), id: task.id };
+        let reader = OutputReader { dashboard: Arc::clone(dashboard), queue: task.queue.clone(), id: task.id };
         let tail = if dashboard.host.task_output_bytes() == 0 { None } else { reader.tail().await? };
         let note = match &tail {
             Some(tail) => note(tail, task),

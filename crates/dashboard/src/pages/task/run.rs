@@ -7,7 +7,7 @@ use taskqueue_core::fields::Value;
 use taskqueue_core::progress::{Estimate, Reported};
 use taskqueue_core::words::telemetry::Telemetry;
 use taskqueue_core::words::{Units, step_rate};
-use taskqueue_core::{Observation, ObservationFilter, ObservationQuery, QueueName, Status, Task, Timestamp, json};
+use taskqueue_core::{Observation, ObservationFilter, ObservationQuery, Status, Task, Timestamp, json};
 use taskqueue_store::{Store, StoreError, StoreExt};
 
 use crate::show::{self, Moment, cut, duration, number};
@@ -84,12 +84,7 @@ pub(super) struct WorkerView {
 const FIRST_MEMBERS: [&str; 6] = ["host", "slot", "slots", "gpu", "pid", "folder"];
 
 impl WorkerView {
-    pub(super) async fn read(
-        store: &dyn Store,
-        queue: &QueueName,
-        task: &Task,
-        now: Timestamp,
-    ) -> Result<Self, StoreError> {
+    pub(super) async fn read(store: &dyn Store, task: &Task, now: Timestamp) -> Result<Self, StoreError> {
         let is_running = task.lifecycle.status == Status::Running;
         let claim = task.outcome.last_run.as_ref().map_or("{}", |run| run.worker.as_str());
         let mut said = object_members(claim, CLAIM_MEMBERS, CLAIM_MEMBER_CHARS);
@@ -97,7 +92,7 @@ impl WorkerView {
         said.sort_by_key(|(name, _)| {
             FIRST_MEMBERS.iter().position(|first| first == name).unwrap_or(FIRST_MEMBERS.len())
         });
-        let observed = if is_running { observation(store, queue, task).await? } else { None };
+        let observed = if is_running { observation(store, task).await? } else { None };
         let telemetry = observed.as_ref().and_then(|observed| observed.telemetry.as_ref());
         let measured = telemetry.map(|telemetry| measured(telemetry.value.as_str())).unwrap_or_default();
         let measured_at = telemetry.map(|telemetry| Moment::new(telemetry.updated_at, now));
@@ -111,9 +106,10 @@ impl WorkerView {
 }
 
 /// The worker that says now that it runs this task.
-async fn observation(store: &dyn Store, queue: &QueueName, task: &Task) -> Result<Option<Observation>, StoreError> {
+async fn observation(store: &dyn Store, task: &Task) -> Result<Option<Observation>, StoreError> {
     let Ok(filter) = ObservationFilter::parse(&format!("task_id == \"{}\"", task.id)) else { return Ok(None) };
-    let page = store.list_workers(queue, ObservationQuery { filter: Some(filter), limit: 1, after: None }).await?;
+    let page =
+        store.list_workers(&task.queue, ObservationQuery { filter: Some(filter), limit: 1, after: None }).await?;
     Ok(page.items.into_iter().next())
 }
 

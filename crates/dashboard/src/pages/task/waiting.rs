@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use taskqueue_core::explain::{Explanation, Reason};
-use taskqueue_core::{QueueFigures, QueueName, Routes, Status, Task, TaskId, Timestamp};
+use taskqueue_core::{QueueFigures, Routes, Status, Task, TaskId, Timestamp};
 use taskqueue_store::related::{Related, RelatedTask};
 use taskqueue_store::{Store, StoreError};
 
@@ -160,11 +160,11 @@ pub(super) struct RelatedView {
 }
 
 impl RelatedView {
-    pub(super) async fn read(store: &dyn Store, queue: &QueueName, task: &Task) -> Result<Self, StoreError> {
+    pub(super) async fn read(store: &dyn Store, task: &Task) -> Result<Self, StoreError> {
         let ids = task.definition.scheduling.dependencies.as_slice();
         let shown: Vec<TaskId> = ids.iter().take(RELATIVES_SHOWN).copied().collect();
         let sought = Related { id: task.id, dependencies: shown.clone(), most_dependents: RELATIVES_COUNTED + 1 };
-        let found = store.related_tasks(queue, sought).await?;
+        let found = store.related_tasks(&task.queue, sought).await?;
         let counted = found.dependents.len();
         let dependents = found.dependents.into_iter().take(RELATIVES_SHOWN).map(|task| (task.id, Some(task)));
         Ok(Self {
