@@ -7,7 +7,7 @@ use taskqueue_core::limits::{CLAIM_WORKER_BYTES, CLAIM_WORKER_ITEM_BYTES};
 use taskqueue_core::{Route, RunId, Timestamp, task};
 use utoipa::ToSchema;
 
-use super::items::{BatchBody, BatchError, ROOT, ReadField, read_fields, read_list, read_value, shown};
+use super::items::{BatchBody, ROOT, ReadField, ReadPart, read_fields, read_list, read_value, shown};
 use super::writer::{self, ItemsWriter};
 use crate::ErrorCode;
 use crate::body::{BodyErrors, Invalid, Location, field};
@@ -41,7 +41,7 @@ pub type RefusedRun = Box<(String, Invalid)>;
 impl BatchBody for ClaimTasksRequest {
     const FIELDS: &'static [&'static str] = &["route", "run_ids", "worker", "workers"];
 
-    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
+    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> ReadPart<Self> {
         let (mut route, mut run_ids) = (ReadField::MISSING, ReadField::MISSING);
         let (mut worker, mut workers) = (ReadField::MISSING, ReadField::MISSING);
         let is_object = read_fields(reader, Self::FIELDS, errors, |reader, name| {
@@ -79,11 +79,7 @@ impl BatchBody for ClaimTasksRequest {
 }
 
 /// Reads what each run adds to what the claimant says of itself.
-fn read_workers(
-    reader: &mut Reader<'_>,
-    at: &Location<'_>,
-    errors: &mut BodyErrors,
-) -> Result<Option<Vec<JsonObject>>, BatchError> {
+fn read_workers(reader: &mut Reader<'_>, at: &Location<'_>, errors: &mut BodyErrors) -> ReadPart<Vec<JsonObject>> {
     read_list(reader, at, errors, |reader, at, errors| {
         let Some(value) = read_value(reader)? else {
             return Ok(errors.refuse(at, field::too_long(CLAIM_WORKER_ITEM_BYTES)));
@@ -107,7 +103,7 @@ fn read_run_ids<'a>(
     reader: &mut Reader<'a>,
     at: &Location<'_>,
     errors: &mut BodyErrors,
-) -> Result<Option<Vec<Result<RunId, RefusedRun>>>, BatchError> {
+) -> ReadPart<Vec<Result<RunId, RefusedRun>>> {
     let mut seen = HashSet::new();
     read_list(reader, at, errors, |reader, at, errors| {
         if reader.skip_space() != Some(b'"') {

@@ -6,7 +6,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::items::{BatchBody, BatchError, BatchItem, IdFields, ItemError, ItemWeight, read_only_list, shown};
+use super::items::{BatchBody, BatchItem, IdFields, ItemError, ItemWeight, ReadPart, read_only_list, shown};
 use super::writer::{self, BatchWriter, ItemsWriter, with_fields};
 use crate::body::{Body, BodyErrors, Location};
 use crate::error::Error;
@@ -33,7 +33,7 @@ pub type RefusedTask = Box<(String, ItemError)>;
 impl BatchBody for CreateTasksRequest {
     const FIELDS: &'static [&'static str] = &["tasks"];
 
-    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
+    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> ReadPart<Self> {
         Ok(read_only_list(reader, errors, &["tasks"], read_task)?.map(|tasks| Self { tasks }))
     }
 }
@@ -43,7 +43,7 @@ fn read_task(
     at: &Location<'_>,
     errors: &mut BodyErrors,
     weight: &mut ItemWeight,
-) -> Result<Option<ReadTask>, BatchError> {
+) -> ReadPart<ReadTask> {
     let Some(mut item) = BatchItem::read(reader, &IDS, at, errors)? else { return Ok(None) };
     let Some(text) = item.take_text("id", at, errors) else { return Ok(None) };
     let refused = |error| Ok(Some(Err(Box::new((shown(&text), error)))));

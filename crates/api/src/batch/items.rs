@@ -18,7 +18,7 @@ pub trait BatchBody: Sized {
     const FIELDS: &'static [&'static str];
 
     #[doc(hidden)]
-    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError>;
+    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> ReadPart<Self>;
 
     /// Reads the body from its bytes.
     fn decode(bytes: &[u8]) -> Result<Self, BatchError> {
@@ -31,6 +31,9 @@ pub trait BatchBody: Sized {
         Ok(errors.into_result(read)?)
     }
 }
+
+/// A part of a batch; nothing if it is wrong, which is told by the errors beside it.
+pub(super) type ReadPart<T> = Result<Option<T>, BatchError>;
 
 /// The reason for which a batch as a whole cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,10 +97,7 @@ impl<T> ReadField<T> {
     pub(super) const MISSING: Self = Self(None);
 
     /// Reads the field anew: what came before under the same name does not count.
-    pub(super) fn set(
-        &mut self,
-        read: impl FnOnce(&mut BodyErrors) -> Result<Option<T>, BatchError>,
-    ) -> Result<(), BatchError> {
+    pub(super) fn set(&mut self, read: impl FnOnce(&mut BodyErrors) -> ReadPart<T>) -> Result<(), BatchError> {
         self.0 = None;
         let mut errors = BodyErrors::new(ErrorCode::InvalidRequest);
         self.0 = Some((read(&mut errors)?, errors));
@@ -128,8 +128,8 @@ pub(super) fn read_list<'a, T>(
     reader: &mut Reader<'a>,
     at: &Location<'_>,
     errors: &mut BodyErrors,
-    mut item: impl FnMut(&mut Reader<'a>, &Location<'_>, &mut BodyErrors) -> Result<Option<T>, BatchError>,
-) -> Result<Option<Vec<T>>, BatchError> {
+    mut item: impl FnMut(&mut Reader<'a>, &Location<'_>, &mut BodyErrors) -> ReadPart<T>,
+) -> ReadPart<Vec<T>> {
     if reader.skip_space() != Some(b'[') {
         reader.skip()?;
         errors.add(at, "use a list");
@@ -155,8 +155,8 @@ pub(super) fn read_only_list<T>(
     reader: &mut Reader<'_>,
     errors: &mut BodyErrors,
     fields: &'static [&'static str; 1],
-    item: impl Fn(&mut Reader<'_>, &Location<'_>, &mut BodyErrors, &mut ItemWeight) -> Result<Option<T>, BatchError>,
-) -> Result<Option<Vec<T>>, BatchError> {
+    item: impl Fn(&mut Reader<'_>, &Location<'_>, &mut BodyErrors, &mut ItemWeight) -> ReadPart<T>,
+) -> ReadPart<Vec<T>> {
     let mut list = ReadField::MISSING;
     let is_object = read_fields(reader, fields, errors, |reader, name| {
         let mut weight = ItemWeight::default();
@@ -204,7 +204,7 @@ impl<'a> BatchItem<'a> {
         ids: &IdFields,
         at: &Location<'_>,
         errors: &mut BodyErrors,
-    ) -> Result<Option<Self>, BatchError> {
+    ) -> ReadPart<Self> {
         if reader.skip_space() != Some(b'{') {
             reader.skip()?;
             errors.add(at, "use an object");

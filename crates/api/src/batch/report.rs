@@ -10,7 +10,7 @@ use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::items::{BatchBody, BatchError, BatchItem, IdFields, ItemError, ItemWeight, read_only_list, shown};
+use super::items::{BatchBody, BatchItem, IdFields, ItemError, ItemWeight, ReadPart, read_only_list, shown};
 use super::writer::{self, BatchWriter, ItemsWriter, with_fields};
 use crate::body::{Body, BodyErrors, Location};
 use crate::error::Error;
@@ -43,7 +43,7 @@ pub type RefusedReport = Box<(RunItemIds, ItemError)>;
 impl BatchBody for ReportRunsRequest {
     const FIELDS: &'static [&'static str] = &["reports"];
 
-    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> Result<Option<Self>, BatchError> {
+    fn read(reader: &mut Reader<'_>, errors: &mut BodyErrors) -> ReadPart<Self> {
         Ok(read_only_list(reader, errors, &["reports"], read_report)?.map(|reports| Self { reports }))
     }
 }
@@ -53,7 +53,7 @@ fn read_report(
     at: &Location<'_>,
     errors: &mut BodyErrors,
     weight: &mut ItemWeight,
-) -> Result<Option<Result<RunItem, RefusedReport>>, BatchError> {
+) -> ReadPart<Result<RunItem, RefusedReport>> {
     let Some(mut item) = BatchItem::read(reader, &IDS, at, errors)? else { return Ok(None) };
     let (task_id, run_id) = (item.take_text("task_id", at, errors), item.text("run_id", at, errors));
     let action = item.take_text("action", at, errors);
