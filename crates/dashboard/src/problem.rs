@@ -13,11 +13,14 @@ use taskqueue_store::StoreError;
 use crate::address::SIGN_IN;
 use crate::answer::{SET, html, see_other};
 
+/// A text that is always the same, or made for the occasion.
+type Text = Cow<'static, str>;
+
 /// Why a request does not get its page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// With what to do, in a sentence.
-    Told { status: StatusCode, title: Cow<'static, str>, advice: Cow<'static, str>, link: Link },
+    Told { status: StatusCode, title: Text, advice: Text, link: Link },
     /// For somebody who has to sign in first, at this address.
     SignIn(String),
     /// For somebody who followed a link of another site. The browser keeps the session to itself then, and sends it when a page of
@@ -53,23 +56,19 @@ struct ProblemPage<'p> {
 }
 
 impl Problem {
-    pub(crate) fn new(
-        status: StatusCode,
-        title: impl Into<Cow<'static, str>>,
-        advice: impl Into<Cow<'static, str>>,
-    ) -> Self {
+    pub(crate) fn new(status: StatusCode, title: impl Into<Text>, advice: impl Into<Text>) -> Self {
         Self::Told { status, title: title.into(), advice: advice.into(), link: OVERVIEW }
     }
 
-    pub(crate) fn not_found(what: &str, advice: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn not_found(what: &str, advice: impl Into<Text>) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("There is no such {what}"), advice)
     }
 
-    pub(crate) fn forbidden(advice: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn forbidden(advice: impl Into<Text>) -> Self {
         Self::new(StatusCode::FORBIDDEN, NOT_OPEN, advice)
     }
 
-    pub(crate) fn invalid(title: impl Into<Cow<'static, str>>, advice: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn invalid(title: impl Into<Text>, advice: impl Into<Text>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, title, advice)
     }
 

@@ -31,6 +31,9 @@ const SCARCE_PACE: usize = 1_700_000;
 /// How often to check whether memory has become scarce while a body is slow.
 const RECHECK: Duration = Duration::from_millis(100);
 
+/// A body with the memory that is reserved for it; none for a small one.
+type HeldBody = (Bytes, Option<Reservation>);
+
 /// Reads the whole body, of at most `limit` bytes. A body that announces more is refused without reading it, and a client that waits for
 /// `100 Continue` does not get it. A body that is not small comes with the memory that is reserved for it.
 pub(super) async fn read(
@@ -38,7 +41,7 @@ pub(super) async fn read(
     limit: usize,
     expects_continue: bool,
     budget: &Budget,
-) -> Result<(Bytes, Option<Reservation>), ApiError> {
+) -> Result<HeldBody, ApiError> {
     if body.is_end_stream() {
         return Ok((Bytes::new(), None));
     }
@@ -79,11 +82,7 @@ impl From<NoRoom> for IncompleteBody {
 ///
 /// The reservation grows with the bytes that have arrived, not with the announced ones: otherwise clients that announce much
 /// and send nothing would exclude the others. It is twice the size, for the body as sent and as parsed.
-async fn collect(
-    body: &mut Body,
-    limit: usize,
-    budget: &Budget,
-) -> Result<(Bytes, Option<Reservation>), IncompleteBody> {
+async fn collect(body: &mut Body, limit: usize, budget: &Budget) -> Result<HeldBody, IncompleteBody> {
     let (mut first, mut more) = (Bytes::new(), BytesMut::new());
     let (begun, mut reservation) = (Instant::now(), None);
     let mut total = 0;

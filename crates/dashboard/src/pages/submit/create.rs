@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use taskqueue_core::fields::{self, TimeComparison};
 use taskqueue_core::ids::ID_BYTES;
 use taskqueue_core::{Definition, QueueName, Refusal, Task, TaskId, TaskView, Timestamp};
-use taskqueue_store::StoreError;
 use taskqueue_store::command::{CreateTasks, NewTask};
 use taskqueue_store::portions::write_items;
+use taskqueue_store::{Store, StoreError};
 
 use crate::address::Query;
 use crate::json_field::too_large;
@@ -166,12 +166,13 @@ pub(super) async fn write(
     }
     let new = |task: &Planned| Box::new(NewTask::new(task.definition.clone(), task.not_before));
     let tasks = batch.tasks.iter().map(|task| (task.id, new(task))).collect();
-    let answers = write_items(dashboard.store(), CreateTasks { queue: queue.clone(), tasks }, None).await?;
+    let store = dashboard.store();
+    let answers = write_items(store, CreateTasks { queue: queue.clone(), tasks }, None).await?;
     for (task, answer) in batch.tasks.into_iter().zip(answers) {
         match answer {
             Ok(true) => tally.created += 1,
             Ok(false) => tally.existing += 1,
-            Err(Refusal::TaskIdConflict { .. }) if task.is_derived => compare(dashboard, queue, &task, tally).await?,
+            Err(Refusal::TaskIdConflict { .. }) if task.is_derived => compare(store, queue, &task, tally).await?,
             Err(Refusal::TaskIdConflict { .. }) => {
                 tally.refuse(task.number, format!("The id {} is taken by a task with another definition.", task.id));
             }
@@ -183,13 +184,8 @@ pub(super) async fn write(
 }
 
 /// Compares with the task as it is now: what another definition created may have been updated to this one since.
-async fn compare(
-    dashboard: &Dashboard,
-    queue: &QueueName,
-    task: &Planned,
-    tally: &mut Tally,
-) -> Result<(), StoreError> {
-    let Some(present) = find_task(dashboard.store(), queue, task.id).await? else {
+async fn compare(store: &dyn Store, queue: &QueueName, task: &Planned, tally: &mut Tally) -> Result<(), StoreError> {
+    let Some(present) = find_task(store, queue, task.id).await? else {
         tally.refuse(task.number, "The task was deleted at this moment; try again.".to_owned());
         return Ok(());
     };
