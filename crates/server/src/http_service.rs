@@ -30,8 +30,8 @@ use crate::listener::ClientAddress;
 use crate::pages::{self, Pages, Session};
 use crate::path::{is_unroutable, normalised_uri};
 use crate::request_log::{LogNote, RequestId, RequestIds, RequestLog, RequestRecord};
-use crate::router;
 use crate::state::AppState;
+use crate::{router, routes};
 
 const SERVER_VERSION: HeaderName = HeaderName::from_static(headers::SERVER_VERSION);
 
@@ -178,9 +178,7 @@ impl HttpService {
 
     async fn route(&self, request: Request<Body>, id: &RequestId) -> Response {
         if is_unroutable(request.uri().path()) {
-            let answer = ApiError::unknown_path(request.uri().path());
-            discard(request.into_body());
-            return answer.into_response();
+            return routes::unknown_path(request).await;
         }
         let mut answer = pin!(self.inner.router.clone().call(request));
         // A panic is a bug, but it must not end the connection.
