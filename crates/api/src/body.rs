@@ -99,14 +99,14 @@ macro_rules! body_field {
         $body.filter()
     };
     (write $object:ident, $self:ident, $field:ident: $kind:ty, optional($read:expr)) => {
-        $object.optional($self.$field.as_ref(), |object, value| {
-            object.field(stringify!($field), |out| $crate::object_reader::write_value_of(out, value))
-        })
+        $crate::object_reader::write_given($object, stringify!($field), $self.$field.as_ref())
     };
     (write $object:ident, $self:ident, $field:ident: $kind:ty, default($value:expr, $read:expr)) => {
-        $object.optional(Some(&$self.$field).filter(|value| **value != $value), |object, value| {
-            object.field(stringify!($field), |out| $crate::object_reader::write_value_of(out, value))
-        })
+        $crate::object_reader::write_given(
+            $object,
+            stringify!($field),
+            Some(&$self.$field).filter(|value| **value != $value),
+        )
     };
     (write $object:ident, $self:ident, $field:ident: $kind:ty, nested) => {
         $object.object(stringify!($field), |object| $self.$field.write_fields(object))

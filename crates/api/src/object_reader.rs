@@ -2,7 +2,7 @@
 //! names the object; unknown fields are ignored, because a newer server may send them. Also the types that fields of the
 //! task tables have: how each is borrowed, written and read.
 
-use std::borrow::Cow;
+use std::borrow::{BorrowMut, Cow};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -240,9 +240,7 @@ macro_rules! wire_field {
         $object.field(stringify!($field), |out| <$kind as WireValue>::write(out, $self.$field.view()))
     };
     (write $object:ident, $self:ident, $field:ident: $kind:ty, optional) => {
-        $object.optional($self.$field.as_ref(), |object, value| {
-            object.field(stringify!($field), |out| $crate::object_reader::write_value_of(out, value))
-        })
+        $crate::object_reader::write_given($object, stringify!($field), $self.$field.as_ref())
     };
     (write $object:ident, $self:ident, $field:ident: $kind:ty, flat) => {
         $crate::object_reader::WireObject::write_fields(&$self.$field, $object)
@@ -260,8 +258,13 @@ macro_rules! wire_field {
 
 pub(crate) use {wire_field, wire_object};
 
-pub(crate) fn write_value_of<T: WireValue>(out: &mut Vec<u8>, value: &T) {
-    T::write(out, value.view());
+/// Adds a field, if there is a value for it.
+pub(crate) fn write_given<B: BorrowMut<Vec<u8>>, T: WireValue>(
+    object: ObjectWriter<B>,
+    name: &str,
+    value: Option<&T>,
+) -> ObjectWriter<B> {
+    object.optional(value, |object, value| object.field(name, |out| T::write(out, value.view())))
 }
 
 /// Implements [`WireValue`] for types that are written by one expression and read by another.

@@ -15,7 +15,7 @@ use utoipa::openapi::schema::Object;
 use utoipa::openapi::{ObjectBuilder, Type};
 
 use crate::body::{Body, BodyErrors, Location, Members, field, request_body};
-use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_values};
+use crate::object_reader::{ObjectReader, Unreadable, WireValue, wire_values, write_given};
 use crate::{ErrorCode, schema};
 
 /// Declares a body whose fields may all be left out: its schema, the reader and the writer. An entry has the schema of a
@@ -48,9 +48,7 @@ macro_rules! task_body {
 
             fn write_fields<B: BorrowMut<Vec<u8>>>(&self, object: ObjectWriter<B>) -> ObjectWriter<B> {
                 let update = Update::from(self.clone());
-                $( let object = object.optional(update.$field.as_ref(), |object, value| {
-                    object.field(stringify!($field), |out| <$kind as WireValue>::write(out, value.view()))
-                }); )*
+                $( let object = write_given::<B, $kind>(object, stringify!($field), update.$field.as_ref()); )*
                 object
             }
         }
