@@ -193,8 +193,8 @@ pub struct CountWorkersQuery {
 
 fn limit() -> RefOr<Schema> {
     use taskqueue_core::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, PAGE_LIMIT_MIN};
-    let range = PAGE_LIMIT_MIN.into()..=PAGE_LIMIT_MAX.into();
-    integer(range, PAGE_LIMIT_DEFAULT.into(), "How many items or groups at most.")
+    let range = i64::from(PAGE_LIMIT_MIN)..=i64::from(PAGE_LIMIT_MAX);
+    integer(range, i64::from(PAGE_LIMIT_DEFAULT), "How many items or groups at most.")
 }
 
 fn offset() -> RefOr<Schema> {

@@ -106,12 +106,8 @@ pub(crate) fn take_typed<'f>(form: &Query, fields: impl Iterator<Item = (&'stati
 
 /// The name of a task, or another label with the same rule; an empty text is none.
 pub(crate) fn name(text: &str) -> Result<Option<Arc<str>>, String> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    task_name(text)
-        .map(Some)
-        .map_err(|_| format!("Use at most {TASK_NAME_CHARS} characters without control characters."))
+    let rule = |_| format!("Use at most {TASK_NAME_CHARS} characters without control characters.");
+    if text.is_empty() { Ok(None) } else { task_name(text).map(Some).map_err(rule) }
 }
 
 /// A whole number that is not below the least one.
@@ -158,7 +154,7 @@ const DURATION_UNITS: [(f64, &[&str]); 4] = [
 ];
 const DURATION_RULE: &str = "Write a number with its unit, such as 90 s, 15 min, 2 h or 7 days.";
 /// How a moment begins that is counted from now.
-const MOMENT_AHEAD: &str = "in ";
+pub(crate) const MOMENT_AHEAD: &str = "in ";
 const MOMENT_RULE: &str = "Write a time such as 2027-01-31T08:00:00Z, or how far ahead it is: in 2 h.";
 
 /// A number of seconds, not negative. A number without a unit is of seconds.
@@ -189,11 +185,6 @@ pub(crate) fn whole_seconds(text: &str, least: u64, most: u64) -> Result<u64, St
 /// Returns how many seconds, as they can be typed: `90 s`, `2 h`, `1 day`.
 pub(crate) fn seconds_text(seconds: f64) -> String {
     exact_duration(seconds, Units::Full)
-}
-
-/// Returns whether a moment is written as how far ahead of now it is.
-pub(crate) fn is_relative_moment(text: &str) -> bool {
-    text.trim().starts_with(MOMENT_AHEAD)
 }
 
 /// A moment, or how far ahead of now it is.

@@ -152,7 +152,7 @@ impl WaitingFields {
 
     /// How that time is compared: one that is counted from now is another one each time.
     pub(crate) fn times(&self) -> TimeComparison {
-        let is_relative = self.not_before.filled().is_some_and(field::is_relative_moment);
+        let is_relative = self.not_before.filled().is_some_and(|text| text.starts_with(field::MOMENT_AHEAD));
         if is_relative { TimeComparison::Presence } else { TimeComparison::Exact }
     }
 
