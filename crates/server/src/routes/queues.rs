@@ -1,7 +1,6 @@
 //! Queues: create, list, delete; their settings and their stats.
 
 use axum::extract::State;
-use axum::response::Response;
 use hyper::StatusCode;
 use taskqueue_api::error::ErrorEnvelope;
 use taskqueue_api::parameters::{DeleteQueueQuery, QueuePath, StatsQuery};
@@ -9,13 +8,13 @@ use taskqueue_api::paths;
 use taskqueue_api::queue::{Queue, QueueSettingsSchema, SettingsPatchSchema};
 use taskqueue_api::stats::{Series, Stats, StatsAnswer};
 use taskqueue_core::limits::STATS_ROUTES;
-use taskqueue_core::{QueueSettings, RouteSelection, SettingsPatch};
+use taskqueue_core::{RouteSelection, SettingsPatch};
 use taskqueue_store::StoreExt;
 use taskqueue_store::command::{ChangeSettings, CreateQueue, DeleteQueue};
 
 use super::{HandlerResult, empty_answer};
 use crate::extract::Call;
-use crate::memory_budget::{Reservation, STATS_BYTES};
+use crate::memory_budget::STATS_BYTES;
 use crate::respond;
 use crate::state::AppState;
 
@@ -85,9 +84,10 @@ pub(crate) async fn delete_queue(State(state): State<AppState>, call: Call) -> H
 )]
 pub(crate) async fn get_settings(State(state): State<AppState>, call: Call) -> HandlerResult {
     let queue = call.queue()?;
+    // The limits of all routes take some 40 KiB at most, which is less than a task may take.
     let reservation = state.budgets.reserve_task().await?;
     let settings = state.store.queue_settings(&queue).await?;
-    Ok(settings_answer(&settings, reservation))
+    Ok(respond::large(reservation, settings.to_json().into_bytes()))
 }
 
 /// Changes settings of a queue by a JSON merge patch (RFC 7396): what it does not name stays, and null sets the default.
@@ -101,12 +101,7 @@ pub(crate) async fn change_settings(State(state): State<AppState>, call: Call) -
     // What is done must be answered.
     let reservation = state.budgets.reserve_task().await?;
     let settings = state.store.write_holding(ChangeSettings { queue, patch }, call.into_held()).await?;
-    Ok(settings_answer(&settings, reservation))
-}
-
-/// Builds the answer with all settings. The limits of all routes take some 40 KiB at most, which is less than a task may take.
-fn settings_answer(settings: &QueueSettings, reservation: Reservation) -> Response {
-    respond::large(reservation, settings.to_json().into_bytes())
+    Ok(respond::large(reservation, settings.to_json().into_bytes()))
 }
 
 /// What is going on in a queue: tasks, routes and workers now, and what happened in the last hour. With `series`, what happened
