@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use taskqueue_core::stats::PendingDetail;
 use taskqueue_core::words::number;
-use taskqueue_core::{QueueFigures, QueueSettings, RouteSelection, Status};
+use taskqueue_core::{QueueFigures, QueueName, QueueSettings, RouteSelection, Status};
 use taskqueue_store::figures::read_figures;
 use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::{Store, StoreError};
@@ -73,7 +73,7 @@ impl SharedFigures {
     pub(crate) async fn of(
         &self,
         store: &dyn Store,
-        queues: &[QueueKey],
+        queues: &[(QueueKey, QueueName)],
         came: Instant,
     ) -> Result<Vec<Option<Arc<SharedQueue>>>, StoreError> {
         let mut known = self.known.lock().await;
@@ -81,7 +81,7 @@ impl SharedFigures {
             known.clear();
         }
         let is_missing = |key: &QueueKey| known.get(key).is_none_or(|(begun, _)| *begun < came);
-        let missing: Vec<QueueKey> = queues.iter().copied().filter(is_missing).collect();
+        let missing: Vec<QueueKey> = queues.iter().map(|(key, _)| *key).filter(is_missing).collect();
         let begun = Instant::now();
         read_figures(store, &missing, &starving(ROUTES_LOOKED_AT), PendingDetail::Number, |read| {
             for (key, figures) in read.queues {
@@ -90,7 +90,7 @@ impl SharedFigures {
         })
         .await?;
         let found = |key| known.get(key).filter(|(begun, _)| *begun >= came).map(|(_, queue)| Arc::clone(queue));
-        Ok(queues.iter().map(found).collect())
+        Ok(queues.iter().map(|(key, _)| found(key)).collect())
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use taskqueue_core::ids::{QueueName, Route};
+    use taskqueue_core::ids::Route;
     use taskqueue_core::settings::Retention;
     use taskqueue_core::time::Timestamp;
     use taskqueue_store::StoreExt;
@@ -142,9 +142,9 @@ mod tests {
         let (store, figures) = (CountingStore(model, AtomicUsize::new(0)), SharedFigures::default());
         let queue = QueueName::parse("q").unwrap();
         store.write(CreateQueue { queue: queue.clone(), retention: Retention::default() }).await.unwrap();
-        let key = store.list_queue_keys().await.unwrap()[0].0;
+        let keys = store.list_queue_keys().await.unwrap();
         let asked = async |came| {
-            let found = figures.of(&store, &[key], came).await.unwrap();
+            let found = figures.of(&store, &keys, came).await.unwrap();
             (found[0].is_some(), store.1.load(Ordering::SeqCst))
         };
         let first = Instant::now();

@@ -19,7 +19,6 @@ use taskqueue_core::{
     QueueFigures, QueueName, Route, RouteSelection, Scope, Status, TaskOrder, TaskQuery, TaskSelection, TaskView,
     Timestamp,
 };
-use taskqueue_store::transaction::QueueKey;
 use taskqueue_store::{Store, StoreExt};
 
 use self::alerts::{AlertLine, Alerts};
@@ -316,8 +315,7 @@ pub(crate) async fn read(visit: &Visit, find: &str) -> Result<Reading, Problem> 
     server_concerns(visit).await.iter().for_each(|concern| reading.alerts.add(concern));
     let mut looks = 0;
     for part in found.chunks(QUEUES_AT_ONCE) {
-        let keys: Vec<QueueKey> = part.iter().map(|(key, _)| *key).collect();
-        let figures = visit.dashboard.figures.of(store, &keys, visit.began).await?;
+        let figures = visit.dashboard.figures.of(store, part, visit.began).await?;
         for ((_, name), shared) in part.iter().zip(figures) {
             let lately = activities.next();
             // One that was deleted meanwhile has none.

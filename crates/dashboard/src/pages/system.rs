@@ -11,7 +11,6 @@ use taskqueue_store::StoreExt;
 use taskqueue_store::command::{CreateQueue, DeleteQueue};
 use taskqueue_store::figures::{ProcessFigures, StoreFigures};
 use taskqueue_store::histogram::HistogramValues;
-use taskqueue_store::transaction::QueueKey;
 
 use crate::host::HostFigures;
 use crate::layout::{self, PageResult, Section, Shell};
@@ -83,8 +82,7 @@ async fn inside(visit: &Visit) -> Result<Inside, Problem> {
     let mut known = store.list_queue_keys().await?;
     known.sort_by(|(_, a), (_, b)| a.as_str().cmp(b.as_str()));
     for part in known.chunks(QUEUES_AT_ONCE) {
-        let keys: Vec<QueueKey> = part.iter().map(|(key, _)| *key).collect();
-        let figures = visit.dashboard.figures.of(store, &keys, visit.began).await?;
+        let figures = visit.dashboard.figures.of(store, part, visit.began).await?;
         let existing = part.iter().zip(figures).filter_map(|((_, name), shared)| Some((name, shared?)));
         for (name, shared) in existing {
             let tasks = all_tasks(&shared.figures);
