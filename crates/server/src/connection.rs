@@ -19,7 +19,7 @@ use tokio::select;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use self::activity::TimerAction;
+use self::activity::{BodyState, TimerAction};
 pub(crate) use self::ends::open_tls;
 pub(crate) use self::handler::{Disconnect, Handler, Orders, StopSignal};
 use self::io::{ConnectionIo, READ_BUFFER_BYTES};
@@ -146,7 +146,7 @@ async fn exchange<H: Handler>(
             if let Poll::Ready(result) = connection.poll_without_shutdown(cx) {
                 return Poll::Ready(Some(result));
             }
-            dropped.into_iter().for_each(|request| activity.lock().request_body.end(request));
+            dropped.into_iter().for_each(|request| activity.lock().request_body.set(BodyState::Consumed, request));
             let is_due = can_wait() || is_before(fires_at) || {
                 let activity = activity.lock();
                 activity.client_has_disconnected() || activity.is_skipping_body() && !idle_entry.is_idle()

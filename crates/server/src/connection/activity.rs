@@ -171,7 +171,7 @@ impl Activity {
 pub(super) type RequestNumber = u64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum BodyState {
+pub(super) enum BodyState {
     /// There was no body, or hyper has read all of it: the next bytes are a request.
     #[default]
     Consumed,
@@ -195,14 +195,6 @@ impl BodyProgress {
         self.request
     }
 
-    pub(super) fn begin(&mut self, request: RequestNumber) {
-        self.set(BodyState::Open, request);
-    }
-
-    pub(super) fn end(&mut self, request: RequestNumber) {
-        self.set(BodyState::Consumed, request);
-    }
-
     /// Notes that the rest of the body, if there is one, is not wanted.
     pub(super) fn abandon(&mut self, request: RequestNumber) {
         if self.state == BodyState::Open {
@@ -220,7 +212,7 @@ impl BodyProgress {
         self.state == BodyState::Consumed
     }
 
-    fn set(&mut self, state: BodyState, request: RequestNumber) {
+    pub(super) fn set(&mut self, state: BodyState, request: RequestNumber) {
         if request == self.request {
             self.state = state;
         }
@@ -396,15 +388,15 @@ mod tests {
 
     fn upload(activity: &mut Activity, now: Instant) {
         let request = activity.begin_request(now);
-        activity.request_body.begin(request);
+        activity.request_body.set(BodyState::Open, request);
     }
 
     fn read(activity: &mut Activity, _: Instant) {
-        activity.request_body.end(activity.request_body.request);
+        activity.request_body.set(BodyState::Consumed, activity.request_body.request);
     }
 
     fn earlier_read(activity: &mut Activity, _: Instant) {
-        activity.request_body.end(activity.request_body.request - 1);
+        activity.request_body.set(BodyState::Consumed, activity.request_body.request - 1);
     }
 
     fn dropped(activity: &mut Activity, _: Instant) {

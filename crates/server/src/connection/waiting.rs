@@ -24,7 +24,7 @@ use tokio::select;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use super::activity::{RequestNumber, SharedActivity, TimerAction};
+use super::activity::{BodyState, RequestNumber, SharedActivity, TimerAction};
 use super::handler::{Disconnect, Handler, Orders, StopSignal};
 use super::io::ConnectionIo;
 use crate::config::Timeouts;
@@ -98,7 +98,7 @@ fn track_request(incoming: Incoming, activity: &SharedActivity, request: Request
     if incoming.is_end_stream() {
         return Body::new(incoming);
     }
-    activity.lock().request_body.begin(request);
+    activity.lock().request_body.set(BodyState::Open, request);
     Body::new(TrackedRequestBody { incoming: Some(incoming), activity: activity.clone(), request })
 }
 
@@ -111,7 +111,7 @@ impl hyper::body::Body for TrackedRequestBody {
         let polled = Pin::new(&mut *incoming).poll_frame(cx);
         // Hyper has consumed the body when it hands over the last frame.
         if matches!(polled, Poll::Ready(None)) || incoming.is_end_stream() {
-            self.activity.lock().request_body.end(self.request);
+            self.activity.lock().request_body.set(BodyState::Consumed, self.request);
         }
         polled
     }
