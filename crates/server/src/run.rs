@@ -63,6 +63,7 @@ pub async fn run(
     let metrics_connections = Connections::new(METRICS_CONNECTIONS, config.timeouts, Arc::clone(&budgets));
     let sources = MetricSources {
         connections: Arc::downgrade(&connections),
+        waiting_limit: config.limits.waiting_cap,
         memory_limit_bytes: memory_plan::limit_of_this_process(),
         log_lines_lost: config.log_lines_lost,
         tls: listener.tls().cloned(),

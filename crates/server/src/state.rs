@@ -44,7 +44,8 @@ impl Deref for AppState {
 impl AppState {
     /// Serves `store`; without a token to every caller. There is no dashboard.
     pub fn new(store: Arc<dyn Store>, gate: Gate, budgets: Arc<Budgets>, limits: Limits) -> Self {
-        let (readiness, metrics, began) = (Arc::default(), Arc::default(), Instant::now());
+        let sources = MetricSources { waiting_limit: limits.waiting_cap, ..MetricSources::default() };
+        let (readiness, metrics, began) = (Arc::default(), Arc::new(Metrics::new(sources)), Instant::now());
         Self(Arc::new(StateParts { store, gate, budgets, limits, readiness, metrics, began, pages: None }))
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -23,10 +23,9 @@ use super::requests::{EndpointValues, RequestCounts};
 use super::text::{MetricsText, TextFormat};
 use crate::accept::{ConnectionCounts, Connections};
 use crate::error::ApiError;
-use crate::memory_budget::BudgetUse;
+use crate::memory_budget::{BudgetUse, Budgets};
 use crate::memory_plan::{kib_line, soft_limit};
 use crate::readiness::Readiness;
-use crate::state::AppState;
 use crate::tls::Tls;
 
 /// How long a scrape is given to all who ask.
@@ -52,6 +51,7 @@ pub(crate) struct Metrics {
 pub(crate) struct MetricSources {
     /// Weak: connections hold the metrics, and end with their owner.
     pub(crate) connections: Weak<Connections>,
+    pub(crate) waiting_limit: usize,
     pub(crate) memory_limit_bytes: Option<u64>,
     pub(crate) log_lines_lost: Option<fn() -> u64>,
     /// Whose certificate clients of the API are shown.
@@ -84,18 +84,25 @@ impl Metrics {
 
     /// Returns the text of all metrics, not older than a second. What it takes of the memory for answers is freed when the last client
     /// has got it and it is not given to others any more.
-    pub(crate) async fn scrape(state: &AppState, format: TextFormat) -> Result<Bytes, ApiError> {
-        let mut last = state.metrics.last.lock().await;
+    pub(crate) async fn scrape(
+        self: &Arc<Self>,
+        store: &Arc<dyn Store>,
+        readiness: &Readiness,
+        budgets: &Arc<Budgets>,
+        format: TextFormat,
+    ) -> Result<Bytes, ApiError> {
+        let mut last = self.last.lock().await;
         last.retain(|scrape| scrape.at.elapsed() < FRESH);
         if let Some(scrape) = last.iter().find(|scrape| scrape.format == format) {
             return Ok(scrape.text.clone());
         }
-        let (figures, is_ready) = state.metrics.ask(&*state.store, &state.readiness).await;
-        let shared = state.clone();
-        let measure = move || MetricsText::of(Snapshot::take(figures, is_ready, &shared), format);
+        let (figures, is_ready) = self.ask(&**store, readiness).await;
+        let (metrics, store, shared_budgets) = (Arc::clone(self), Arc::clone(store), Arc::clone(budgets));
+        let measure =
+            move || MetricsText::of(Snapshot::take(figures, is_ready, &metrics, &*store, &shared_budgets), format);
         // It panics only where there is a bug, which is logged.
         let text = tokio::task::spawn_blocking(measure).await.map_err(|_| ApiError::internal(""))?;
-        let reservation = state.budgets.answers.reserve(text.bytes).await?;
+        let reservation = budgets.answers.reserve(text.bytes).await?;
         let text = tokio::task::spawn_blocking(move || text.write()).await.map_err(|_| ApiError::internal(""))?;
         let text = reservation.attach_to(text);
         last.push(Scrape { format, at: Instant::now(), text: text.clone() });
@@ -192,8 +199,13 @@ impl DatabaseFigures {
 
 impl Snapshot {
     /// Reads files of the system, so not on an async thread.
-    fn take(figures: Option<DatabaseFigures>, is_ready: bool, state: &AppState) -> Self {
-        let (metrics, store) = (&state.metrics, &*state.store);
+    fn take(
+        figures: Option<DatabaseFigures>,
+        is_ready: bool,
+        metrics: &Metrics,
+        store: &dyn Store,
+        budgets: &Budgets,
+    ) -> Self {
         let (figures, events) = metrics.labelled(figures, store);
         Self {
             is_ready,
@@ -202,11 +214,11 @@ impl Snapshot {
             errors: metrics.requests.errors(),
             connections: metrics.sources.connections.upgrade().map(|connections| connections.counts()),
             waiting: store.waiters().counts(),
-            waiting_limit: state.limits.waiting_cap,
+            waiting_limit: metrics.sources.waiting_limit,
             figures,
             events,
             storage: store.process_figures(),
-            budgets: state.budgets.in_use(),
+            budgets: budgets.in_use(),
             memory_limit_bytes: metrics.sources.memory_limit_bytes,
             log_lines_lost: metrics.sources.log_lines_lost.map_or(0, |lost| lost()),
             process: ProcessUse::read(),

@@ -11,7 +11,7 @@ use taskqueue_api::paths;
 
 use super::HandlerResult;
 use crate::extract::Call;
-use crate::metrics::{Metrics, TextFormat};
+use crate::metrics::TextFormat;
 use crate::request_log::LogNote;
 use crate::respond;
 use crate::state::AppState;
@@ -81,7 +81,8 @@ pub(crate) async fn readyz(State(state): State<AppState>, _: Call) -> HandlerRes
 )]
 pub(crate) async fn metrics(State(state): State<AppState>, call: Call) -> HandlerResult {
     let format = TextFormat::asked_for(&call.headers);
-    let mut response = Response::new(Metrics::scrape(&state, format).await?.into());
+    let mut response =
+        Response::new(state.metrics.scrape(&state.store, &state.readiness, &state.budgets, format).await?.into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     headers.insert(VARY, HeaderValue::from(ACCEPT));
