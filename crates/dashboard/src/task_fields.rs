@@ -162,8 +162,8 @@ impl WaitingFields {
         let timeout = self.timeout.read_filled(|text| field::whole_seconds(text, 1, most));
         let delay = self.retry_delay();
         let ids = self.dependencies.read(dependencies);
-        let choice = |word: &str| OnDependencyFailure::parse(word).ok_or_else(|| "Choose wait or cancel.".to_owned());
-        let choice = self.on_dependency_failure.read_filled(choice);
+        let parse = |word: &str| OnDependencyFailure::parse(word).ok_or_else(|| "Choose wait or cancel.".to_owned());
+        let choice = self.on_dependency_failure.read_filled(parse);
         let fields = SchedulingFields {
             retry_delay: delay?,
             timeout_seconds: timeout?.and_then(|seconds| i64::try_from(seconds).ok()),

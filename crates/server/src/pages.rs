@@ -91,8 +91,8 @@ pub(crate) fn page_redirect(head: &Parts) -> Option<Response> {
         return None;
     }
     // The first page is the overview.
-    let head = [(LOCATION, HeaderValue::from_static(PAGES_PREFIX)), (VARY, HeaderValue::from_static("accept"))];
-    Some((StatusCode::SEE_OTHER, head).into_response())
+    let headers = [(LOCATION, HeaderValue::from_static(PAGES_PREFIX)), (VARY, HeaderValue::from_static("accept"))];
+    Some((StatusCode::SEE_OTHER, headers).into_response())
 }
 
 /// Returns the answer to a request for a page: what was written for programs is replaced by a page.

@@ -215,8 +215,8 @@ impl Classes {
         let mut numbers: Vec<&Value> =
             values.iter().flatten().copied().filter(|value| value.number.is_some()).collect();
         numbers.sort_by(|a, b| a.compare(b));
-        let limit = |step: usize| numbers.get(numbers.len() * step / STEP_COLORS.len()).copied();
-        let mut limits: Vec<&Value> = (1..STEP_COLORS.len()).filter_map(limit).collect();
+        let limit_before = |step: usize| numbers.get(numbers.len() * step / STEP_COLORS.len()).copied();
+        let mut limits: Vec<&Value> = (1..STEP_COLORS.len()).filter_map(limit_before).collect();
         limits.dedup_by(|a, b| a.compare(b).is_eq());
         limits.retain(|limit| numbers.first().is_some_and(|first| limit.compare(first).is_gt()));
         let none = limits.len() + 1;

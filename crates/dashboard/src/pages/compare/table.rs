@@ -347,8 +347,8 @@ impl MeanCell {
         let Some(mean) = measure.mean() else { return Self::default() };
         let [low, high] = [measure.low, measure.high].map(|value| shown_or_empty(column, value));
         // Two digits say all that a deviation knows.
-        let digits = |value| if is_time(column.text) { computed(column, value) } else { rounded(value, 2) };
-        let deviation = measure.summary.deviation().map(|deviation| format!("± {}", digits(deviation)));
+        let deviation_text = |value| if is_time(column.text) { computed(column, value) } else { rounded(value, 2) };
+        let deviation = measure.summary.deviation().map(|deviation| format!("± {}", deviation_text(deviation)));
         Self {
             mean: computed(column, mean),
             deviation: deviation.unwrap_or_default(),

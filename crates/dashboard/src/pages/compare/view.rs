@@ -92,7 +92,7 @@ impl View {
         };
         let grouping = match query.filled("group") {
             Some(BUT_SEED) => Some(Grouping::ArgsButSeed),
-            _ => Some(paths("group", GROUP_PATHS)).filter(|paths| !paths.is_empty()).map(Grouping::By),
+            _ => Some(paths("group", GROUP_PATHS)).filter(|given| !given.is_empty()).map(Grouping::By),
         };
         let mut one = |name: &str| paths(name, 1).pop();
         let (sort, x, y, color) = (one("sort"), one("x"), one("y"), one("color"));
