@@ -45,8 +45,7 @@ fn a_cancel_reaches_each_of_many_commands_at_once() {
 /// All of them are claimed with one request.
 #[test]
 fn every_task_shows_the_slot_that_ran_it() {
-    let server = Server::start();
-    (1..=3).for_each(|n| server.create_once(n, json!({})));
+    let server = Server::with_tasks(3);
     let script = "echo $TASKQUEUE_SLOT > slot_of_$TASKQUEUE_TASK_ID; \
                   echo >> begun; while [ $(wc -l < begun) -lt 3 ]; do sleep 0.02; done";
     let mut worker = Setup::new(&server).flags("--slots 2,3,5 --max-tasks 3").sh(script, &[]);

@@ -51,8 +51,7 @@ fn assert_busy_slot_goes_on(server: &Server, worker: &mut Worker) {
     assert!(is_alive(&worker.read("busy")));
     worker.write("go");
     server.wait_for(1, "succeeded");
-    worker.signal(Signal::TERM);
-    worker.finish_well();
+    worker.stop();
     assert_nothing_is_left_in(&folder(worker));
 }
 

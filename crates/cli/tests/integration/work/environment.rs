@@ -3,11 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::server::{Server, task_id};
-use super::support::{Setup, Worker};
+use super::support::{Setup, Worker, until};
 
 const TOKEN: &str = "a-token-that-nobody-sees";
 
@@ -49,24 +48,27 @@ fn the_environment_has_the_task_and_the_run() {
 
 #[test]
 fn a_command_has_no_input_and_no_file_of_the_worker() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "cat > input; ls -l /proc/$$/fd > files; echo done > done";
     let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(script, &[]);
     worker.finish_well();
-    assert_eq!(worker.read("input"), "");
-    assert_eq!(worker.read("done"), "done\n");
+    assert_eq!((worker.read("input").as_str(), worker.read("done").as_str()), ("", "done\n"));
     assert!(!worker.read("files").contains("socket:"), "{}", worker.read("files"));
+}
+
+/// A worker that has the token from a file.
+fn with_token_file(server: &Server) -> Setup {
+    Setup::new(server).env_remove("TASKQUEUE_TOKEN").flags("--token-file secret").file("secret", TOKEN, 0o600)
 }
 
 /// Runs a command that waits, searches for the token in all places that the command can read, and lets it end.
 fn looked_through(server: &Server, setup: Setup) -> Worker {
+    server.create_once(1, json!({}));
     let script = "cat /proc/$$/environ /proc/$$/cmdline > seen.new; mv seen.new seen; env; \
                   while [ ! -e go ]; do sleep 0.02; done; exit 1";
     let mut worker = setup.flags("--max-tasks 1").sh(script, &[]);
     worker.wait_for_file("seen");
-    let own: Vec<_> = worker.alive();
-    for process in &own {
+    for process in worker.alive() {
         assert!(!process.command.contains(TOKEN), "{process:?}");
     }
     worker.write("go");
@@ -87,26 +89,14 @@ fn texts(folder: &std::path::Path) -> Vec<(String, String)> {
 
 #[test]
 fn the_token_reaches_no_command_and_no_file() {
-    let server = Server::with_token(TOKEN);
-    server.create_once(1, json!({}));
-    let worker = looked_through(&server, Setup::new(&server));
-    for (file, text) in texts(&worker.path(".")) {
-        assert!(!text.contains(TOKEN), "{file}");
-    }
-    assert!(!server.task(1).to_string().contains(TOKEN));
-}
-
-#[test]
-fn a_token_from_a_file_reaches_no_command_either() {
-    let server = Server::with_token(TOKEN);
-    server.create_once(1, json!({}));
-    let setup = Setup::new(&server).env_remove("TASKQUEUE_TOKEN").flags("--token-file secret");
-    fs::write(setup.folder().join("secret"), TOKEN).unwrap();
-    fs::set_permissions(setup.folder().join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
-    let worker = looked_through(&server, setup);
-    fs::remove_file(worker.path("secret")).unwrap();
-    for (file, text) in texts(&worker.path(".")) {
-        assert!(!text.contains(TOKEN), "{file}");
+    for from_file in [false, true] {
+        let server = Server::with_token(TOKEN);
+        let setup = if from_file { with_token_file(&server) } else { Setup::new(&server) };
+        let worker = looked_through(&server, setup);
+        for (file, text) in texts(&worker.path(".")) {
+            assert_eq!(text.contains(TOKEN), from_file && file.ends_with("/secret"), "{file}");
+        }
+        assert!(!server.task(1).to_string().contains(TOKEN));
     }
 }
 
@@ -114,7 +104,6 @@ fn a_token_from_a_file_reaches_no_command_either() {
 #[test]
 fn no_variable_leads_a_command_to_the_credentials_of_the_worker() {
     let server = Server::with_token(TOKEN);
-    server.create_once(1, json!({}));
     let credentials = tempfile::tempdir().unwrap();
     let token = credentials.path().join("token");
     fs::write(&token, TOKEN).unwrap();
@@ -130,11 +119,7 @@ fn no_variable_leads_a_command_to_the_credentials_of_the_worker() {
 #[test]
 fn a_command_gets_the_token_where_that_is_wanted() {
     let server = Server::with_token(TOKEN);
-    server.create_once(1, json!({}));
-    let setup = Setup::new(&server).env_remove("TASKQUEUE_TOKEN").flags("--token-file secret --pass-token");
-    fs::write(setup.folder().join("secret"), TOKEN).unwrap();
-    fs::set_permissions(setup.folder().join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
-    let worker = looked_through(&server, setup);
+    let worker = looked_through(&server, with_token_file(&server).flags("--pass-token"));
     assert!(worker.read("seen").contains(&format!("TASKQUEUE_TOKEN={TOKEN}\0")));
 }
 
@@ -143,12 +128,8 @@ fn shown_in_a_run(server: &Server, project: &str, user: &str, flags: &str) -> St
     server.create_once(1, json!({}));
     let setup = Setup::new(server).env_remove("TASKQUEUE_URL").env_remove("TASKQUEUE_TOKEN");
     let setup = setup.flags("--max-tasks 1").flags(flags).env("TASKQUEUE", env!("CARGO_BIN_EXE_taskqueue"));
-    fs::create_dir_all(setup.folder().join(".config/taskqueue")).unwrap();
-    let project = format!("url = '{}'\n{project}", server.url());
-    for (name, text) in [("taskqueue.toml", project.as_str()), (".config/taskqueue/config.toml", user)] {
-        fs::write(setup.folder().join(name), text).unwrap();
-        fs::set_permissions(setup.folder().join(name), fs::Permissions::from_mode(0o600)).unwrap();
-    }
+    let setup = setup.file("taskqueue.toml", &format!("url = '{}'\n{project}", server.url()), 0o600);
+    let setup = setup.file(".config/taskqueue/config.toml", user, 0o600);
     // Another folder, so that the command does not find the project file itself.
     let mut worker = setup.sh("here=$PWD; cd /; $TASKQUEUE config show -o quiet > $here/shown", &[]);
     worker.finish_well();
@@ -173,13 +154,12 @@ fn a_command_gets_the_token_of_the_project_file_that_names_the_url_where_that_is
 
 #[test]
 fn each_slot_sends_observations_and_withdraws_them_at_the_end() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "echo $TASKQUEUE_WORKER_ID > id; while [ ! -e go ]; do sleep 0.02; done";
     let mut worker = Setup::new(&server).flags("--jobs 2").sh(script, &[]);
     let id = worker.wait_for_file("id").trim().to_owned();
     let busy = json!("busy");
-    super::support::until("one busy and one idle slot", || {
+    until("one busy and one idle slot", || {
         let workers = server.workers();
         workers.len() == 2 && workers.iter().filter(|worker| worker["status"] == busy).count() == 1
     });
@@ -189,8 +169,7 @@ fn each_slot_sends_observations_and_withdraws_them_at_the_end() {
     assert!(workers.iter().all(|worker| worker["id"].as_str().unwrap().starts_with("w_")), "{workers:?}");
     worker.write("go");
     server.wait_for(1, "succeeded");
-    super::support::until("two idle slots", || server.workers().iter().all(|worker| worker["status"] == "idle"));
-    worker.signal(Signal::TERM);
-    worker.finish_well();
+    until("two idle slots", || server.workers().iter().all(|worker| worker["status"] == "idle"));
+    worker.stop();
     assert_eq!(server.workers(), Vec::<Value>::new());
 }

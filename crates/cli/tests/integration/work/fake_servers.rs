@@ -3,7 +3,6 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use serde_json::json;
 use taskqueue_client::capabilities::FEATURES;
 
@@ -44,7 +43,7 @@ fn assert_outlived(replies: Replies) {
     drop(impostor);
     server.start_again();
     worker.finish_well();
-    assert_done_once(&server.task(1));
+    assert_done_once(&server);
 }
 
 /// Says what it has, answers claims with task 1 and accepts the unclaim; other requests get no answer.
@@ -75,8 +74,7 @@ fn a_worker_that_waits_for_the_confirmation_of_a_claim_stops_at_once() {
     let impostor = FakeServer::at(&server.address, silent_after_a_claim);
     until("the confirmation of a claim that was repeated", || impostor.count("/heartbeat") == 1);
     let told = Instant::now();
-    worker.signal(Signal::TERM);
-    worker.finish_well();
+    worker.stop();
     // That call waits for 30 seconds.
     assert!(told.elapsed() < Duration::from_secs(20), "not held up by a call that waits for its answer");
     assert_eq!((impostor.count("/unclaim"), worker.path("ran").exists()), (1, false));

@@ -1,6 +1,5 @@
 //! What a worker says of itself: its first line, and why it has nothing to do.
 
-use rustix::process::Signal;
 use serde_json::json;
 
 use super::server::{Server, task_id};
@@ -12,8 +11,7 @@ fn the_first_line_says_who_claims_what_from_where() {
     let mut worker = Setup::new(&server).flags("--slots 2,5 --route gpu").sh("true", &[]);
     let pid = worker.pid().as_raw_nonzero();
     worker.wait_for_line("claiming from");
-    worker.signal(Signal::TERM);
-    let stderr = worker.finish_well();
+    let stderr = worker.stop();
     let folder = worker.path("runs").canonicalize().unwrap();
     let first =
         format!("worker {pid}: claiming from q/gpu of {} with 2 slots; runs are in {}", server.url(), folder.display());
@@ -24,9 +22,7 @@ fn the_first_line_says_who_claims_what_from_where() {
 fn an_idle_worker_says_why_and_again_only_when_the_reason_changes() {
     let server = Server::start();
     let settings = |patch| assert_eq!(server.call("PATCH", "/settings", &patch).0, 200);
-    for n in 1..=5 {
-        server.create(n, json!({"routes": ["gpu"]}));
-    }
+    (1..=5).for_each(|n| server.create(n, json!({"routes": ["gpu"]})));
     let mut worker = Setup::new(&server).sh("true", &[]);
     let told = |text: &str| worker.wait_for_line(&format!("idle: {text}"));
     told("5 tasks wait for route gpu, this worker serves default");
@@ -51,8 +47,7 @@ fn an_idle_worker_says_why_and_again_only_when_the_reason_changes() {
     (1..=5).chain([8]).chain(11..=17).for_each(|n| server.cancel(n));
     told("no task waits for route default of queue q");
 
-    worker.signal(Signal::TERM);
-    let stderr = worker.finish_well();
+    let stderr = worker.stop();
     for reason in ["5 tasks wait", "is paused", "its limit allows (0)", "delayed until", "no task waits"] {
         assert_eq!(stderr.matches(reason).count(), 1, "{reason}: {stderr}");
     }

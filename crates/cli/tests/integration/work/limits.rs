@@ -12,8 +12,7 @@ use super::support::{Setup, until};
 
 #[test]
 fn slots_have_the_numbers_that_are_given() {
-    let server = Server::start();
-    (1..=3).for_each(|n| server.create_once(n, json!({})));
+    let server = Server::with_tasks(3);
     // Each waits until all three run, so that each is in a slot of its own.
     let script = "echo $1 $TASKQUEUE_SLOT >> slots; while [ $(wc -l < slots) -lt 3 ]; do sleep 0.02; done; echo in $1";
     let mut worker = Setup::new(&server).flags("--slots 2,3,5 --max-tasks 3").sh(script, &["%{slot}"]);
@@ -42,8 +41,8 @@ fn a_run_that_takes_longer_than_its_time_is_stopped_and_fails() {
     server.create(1, json!({"max_attempts": 2}));
     let mut worker = Setup::new(&server).flags(&format!("--timeout {ENOUGH_SECONDS} --max-tasks 2")).sh(script, &[]);
     worker.finish_saying(&["0 succeeded, 2 failed"]);
-    let task = server.task(1);
-    assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(2)), "it was tried again: {task}");
+    // It was tried again.
+    let task = server.assert_state(1, "failed", 2);
     let error = &task["last_error"];
     assert_eq!(error["type"], "ExecutionTimeout", "{error}");
     let words = format!("longer than --timeout allows ({ENOUGH_SECONDS} s)");
@@ -59,8 +58,7 @@ fn a_run_that_takes_longer_than_its_task_allows_is_stopped_while_no_server_answe
                   echo > begun; while :; do sleep 0.05; done";
     let server = Server::start();
     server.create(1, json!({"max_attempts": 1, "timeout_seconds": ENOUGH_SECONDS}));
-    let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(script, &[]);
-    worker.wait_for_file("begun");
+    let mut worker = Setup::new(&server).flags("--max-tasks 1").begin(script);
     server.signal(Signal::STOP);
     // From now on nobody else can end it.
     worker.wait_for_file("asked");
@@ -78,21 +76,16 @@ fn a_run_that_its_task_allows_too_little_time_is_ended_once_and_tried_again() {
     let server = Server::start();
     server.create(1, json!({"max_attempts": 2, "timeout_seconds": 1}));
     let mut worker = Setup::new(&server).flags("--max-tasks 2 --grace 1").sh(script, &[]);
-    let stderr = worker.finish_well();
-    let task = server.task(1);
+    worker.finish_well();
     // Whoever was first to end the runs, each attempt counts once.
-    assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(2)), "{task} {stderr}");
-    assert_eq!(task["last_error"]["type"], "ExecutionTimeout", "{task}");
+    assert_eq!(server.assert_state(1, "failed", 2)["last_error"]["type"], "ExecutionTimeout");
 }
 
 #[test]
 fn a_command_knows_of_no_limit_that_its_task_does_not_have() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    let mut worker = Setup::new(&server)
-        .flags("--max-tasks 1")
-        .env("TASKQUEUE_TIMEOUT_SECONDS", "7")
-        .sh("echo \"limit: $TASKQUEUE_TIMEOUT_SECONDS\" > limit", &[]);
+    let server = Server::with_tasks(1);
+    let setup = Setup::new(&server).flags("--max-tasks 1").env("TASKQUEUE_TIMEOUT_SECONDS", "7");
+    let mut worker = setup.sh("echo \"limit: $TASKQUEUE_TIMEOUT_SECONDS\" > limit", &[]);
     worker.finish_well();
     assert_eq!(worker.read("limit"), "limit: \n");
 }
@@ -107,8 +100,7 @@ fn make_old(folder: &Path, days: u64) {
 
 #[test]
 fn old_folders_of_ended_runs_are_removed_and_no_others() {
-    let server = Server::start();
-    (1..=3).for_each(|n| server.create_once(n, json!({})));
+    let server = Server::with_tasks(3);
     let mut first = Setup::new(&server).flags("--max-tasks 3").sh("echo said", &[]);
     first.finish_well();
     let folders: Vec<_> = (1..=3).map(|n| first.runs(n).remove(0)).collect();
@@ -127,8 +119,7 @@ fn old_folders_of_ended_runs_are_removed_and_no_others() {
     // A run that goes on is kept, however old its folder looks.
     server.create_once(5, json!({}));
     let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
-    let mut running = first.successor(&server).flags("--max-tasks 1").sh(script, &[]);
-    running.wait_for_file("begun");
+    let mut running = first.successor(&server).flags("--max-tasks 1").begin(script);
     make_old(&running.runs(5)[0], 31);
     let mut cleaner = first.successor(&server).flags("--keep-runs 30d --route other").sh("true", &[]);
     cleaner.wait_for_line("removed 1 folder of an old run");
@@ -144,11 +135,9 @@ fn old_folders_of_ended_runs_are_removed_and_no_others() {
 /// A worker on another machine may not see the lock, and goes by the time of the folder.
 #[test]
 fn the_folder_of_a_run_that_goes_on_stays_new() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
-    let mut worker = Setup::new(&server).flags("--keep-runs 2s --max-tasks 1").sh(script, &[]);
-    worker.wait_for_file("begun");
+    let mut worker = Setup::new(&server).flags("--keep-runs 2s --max-tasks 1").begin(script);
     let folder = worker.runs(1).remove(0);
     make_old(&folder, 31);
     until("a new folder", || {
@@ -161,24 +150,20 @@ fn the_folder_of_a_run_that_goes_on_stays_new() {
 
 #[test]
 fn removal_is_repeated_while_the_worker_works() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let mut worker = Setup::new(&server).flags("--keep-runs 1s").sh("echo > begun", &[]);
     worker.wait_for_file("begun");
     until("the removal of the folder", || !worker.path("runs").join(task_id(1)).exists());
-    assert_eq!(server.wait_for(1, "succeeded")["status"], "succeeded");
-    worker.signal(Signal::TERM);
-    worker.finish_well();
+    server.wait_for(1, "succeeded");
+    worker.stop();
 }
 
 #[test]
 fn a_disk_that_is_nearly_full_is_warned_of_once() {
     let server = Server::start();
-    let most = u64::MAX.to_string();
-    let mut worker = Setup::new(&server).flags(&format!("--low-disk {most}")).sh("true", &[]);
+    let mut worker = Setup::new(&server).flags(&format!("--low-disk {}", u64::MAX)).sh("true", &[]);
     worker.wait_for_line("is nearly full:");
-    worker.signal(Signal::TERM);
-    let stderr = worker.finish_well();
+    let stderr = worker.stop();
     assert_eq!(stderr.matches("nearly full").count(), 1, "{stderr}");
     assert!(stderr.contains("warning: the disk of the run directory") && stderr.contains("--keep-runs"), "{stderr}");
 }

@@ -13,9 +13,7 @@ const WAITS: &str = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; \
 /// A worker whose command has begun and waits for the file `go`.
 pub(crate) fn running(server: &Server, flags: &str) -> Worker {
     server.create_once(1, json!({}));
-    let worker = Setup::new(server).flags(flags).sh(WAITS, &[]);
-    worker.wait_for_file("begun");
-    worker
+    Setup::new(server).flags(flags).begin(WAITS)
 }
 
 /// A worker whose run has ended while the server was down: its report is on disk.
@@ -28,8 +26,8 @@ fn with_report_on_disk(server: &mut Server) -> Worker {
 }
 
 #[track_caller]
-pub(crate) fn assert_done_once(task: &Value) {
-    assert_eq!((&task["status"], &task["attempt"]), (&json!("succeeded"), &json!(1)), "{task}");
+pub(crate) fn assert_done_once(server: &Server) {
+    let task = server.assert_state(1, "succeeded", 1);
     assert_eq!((&task["result"], &task["last_error"]), (&json!({"a": 1}), &Value::Null), "{task}");
 }
 
@@ -43,7 +41,7 @@ fn a_run_goes_on_while_the_server_is_killed_and_started_again() {
     worker.wait_for_line("the server answers again");
     worker.write("go");
     worker.finish_well();
-    assert_done_once(&server.task(1));
+    assert_done_once(&server);
 }
 
 #[test]
@@ -57,7 +55,7 @@ fn a_result_waits_for_a_server_that_was_killed() {
     worker.wait_for_line("the server cannot be reached");
     server.start_again();
     worker.finish_well();
-    assert_done_once(&server.task(1));
+    assert_done_once(&server);
     assert_eq!(worker.undelivered(), 0);
 }
 
@@ -76,7 +74,7 @@ fn a_server_that_is_stopped_and_continued_loses_no_run_and_no_result() {
     until("the report on disk", || worker.undelivered() == 1);
     server.signal(Signal::CONT);
     worker.finish_well();
-    assert_done_once(&server.task(1));
+    assert_done_once(&server);
 }
 
 /// The number of bytes that were sent to the server and that it has not read.
@@ -100,8 +98,7 @@ fn an_idle_worker_outlives_its_server_and_takes_what_comes_then() {
     server.start_again();
     server.create_once(1, json!({}));
     server.wait_for(1, "succeeded");
-    worker.signal(Signal::TERM);
-    worker.finish_well();
+    worker.stop();
 }
 
 #[test]
@@ -113,7 +110,8 @@ fn what_a_killed_worker_could_not_report_the_next_one_does() {
     server.start_again();
     assert_eq!(server.task(1)["status"], "running");
     let mut next = worker.successor(&server).sh("true", &[]);
-    assert_done_once(&server.wait_for(1, "succeeded"));
+    server.wait_for(1, "succeeded");
+    assert_done_once(&server);
     until("nothing is left to deliver", || next.undelivered() == 0);
     next.signal(Signal::TERM);
     next.finish_saying(&["reported t_000000000001, which an earlier worker had run"]);
@@ -129,7 +127,7 @@ fn the_keeper_of_a_killed_worker_reports_what_had_ended() {
     server.start_again();
     kill_process(keeper, Signal::CONT).unwrap();
     worker.finish();
-    assert_done_once(&server.task(1));
+    assert_done_once(&server);
     assert_eq!(worker.undelivered(), 0);
 }
 
@@ -141,14 +139,11 @@ fn a_worker_that_has_to_stop_names_its_undelivered_reports() {
         worker.signal(Signal::TERM);
         worker.wait_for_line(told);
     }
-    let ended = worker.finish();
-    assert_eq!(ended.code, Some(3), "{ended:?}");
-    assert!(ended.stderr.contains("undelivered t_000000000001"), "{ended:?}");
-    assert!(ended.stderr.contains("the next worker with this run directory will"), "{ended:?}");
+    let told = ["undelivered t_000000000001", "the next worker with this run directory will"];
+    worker.finish().fails_with(3, &told);
     server.start_again();
-    let mut next = worker.successor(&server).flags("--idle-timeout 0").sh("true", &[]);
-    next.finish_well();
-    assert_done_once(&server.task(1));
+    worker.successor(&server).flags("--idle-timeout 0").sh("true", &[]).finish_well();
+    assert_done_once(&server);
 }
 
 #[test]
@@ -162,7 +157,6 @@ fn a_report_that_came_too_late_is_printed_and_not_repeated_for_ever() {
     let mut next = worker.successor(&server).sh("true", &[]);
     next.wait_for_line("t_000000000001, which an earlier worker had run, was refused");
     until("nothing is left to deliver", || next.undelivered() == 0);
-    next.signal(Signal::TERM);
-    next.finish_well();
+    next.stop();
     assert_eq!(server.task(1)["status"], "cancelled");
 }

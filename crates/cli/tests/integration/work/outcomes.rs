@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::server::{Server, task_id};
+use super::server::Server;
 use super::support::{Setup, until};
 
 /// Runs the tasks 1 to `count` with a script that gets the argument `x` of each; returns the tasks.
@@ -51,16 +51,12 @@ fn every_other_exit_code_fails_with_its_number_and_the_end_of_standard_error() {
 
 #[test]
 fn exit_code_75_gives_the_task_back_uncharged() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "echo $TASKQUEUE_ATTEMPT >> attempts; [ -e later ] || { touch later; exit 75; }";
     let mut worker = Setup::new(&server).flags("--max-tasks 2").sh(script, &[]);
-    let stderr = worker.finish_well();
-    let task = server.task(1);
-    assert_eq!((&task["status"], &task["attempt"]), (&json!("succeeded"), &json!(1)), "{task}");
-    assert_eq!(task["last_error"], Value::Null);
+    worker.finish_saying(&["1 succeeded, 0 failed, 1 released"]);
+    assert_eq!(server.assert_state(1, "succeeded", 1)["last_error"], Value::Null);
     assert_eq!(worker.read("attempts"), "1\n1\n");
-    assert!(stderr.contains("1 succeeded, 0 failed, 1 released"), "{stderr}");
 }
 
 #[test]
@@ -69,8 +65,7 @@ fn a_failed_run_is_tried_again_until_the_attempts_are_used_up() {
     server.create(1, json!({"max_attempts": 3}));
     let mut worker = Setup::new(&server).flags("--max-tasks 3").sh("echo $TASKQUEUE_ATTEMPT >> attempts; exit 1", &[]);
     worker.finish_well();
-    let task = server.task(1);
-    assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(3)), "{task}");
+    server.assert_state(1, "failed", 3);
     assert_eq!(worker.read("attempts"), "1\n2\n3\n");
     assert_eq!(worker.runs(1).len(), 3, "each run has its folder");
 }
@@ -97,11 +92,8 @@ fn a_result_file_that_cannot_be_a_result_fails_the_task_and_says_why() {
 fn a_command_that_is_not_there_or_cannot_be_executed_fails_tasks_and_counts_for_the_guard() {
     for (program, kind) in [("no-such-command", "CommandNotFound"), ("./plain", "CommandNotExecutable")] {
         let server = Server::start();
-        for n in 1..=4 {
-            server.create_once(n, json!({"program": program}));
-        }
-        let setup = Setup::new(&server).flags("--stop-after-failures 3");
-        fs::write(setup.folder().join("plain"), "no program").unwrap();
+        (1..=4).for_each(|n| server.create_once(n, json!({"program": program})));
+        let setup = Setup::new(&server).flags("--stop-after-failures 3").file("plain", "no program", 0o644);
         setup.start(&["%{program}"]).finish().fails_with(1, &["3 failures in a row"]);
         assert_eq!((server.count("failed"), server.count("pending")), (3, 1));
         assert_eq!(server.task(1)["last_error"]["type"], kind);
@@ -114,11 +106,9 @@ fn different_tasks_that_all_fail_stop_the_worker_which_names_one() {
     for n in 1..=6 {
         server.create(n, json!({"max_attempts": 2, "priority": -i64::try_from(n).unwrap()}));
     }
-    let ended = Setup::new(&server).sh("exit 1", &[]).finish();
-    assert_eq!(ended.code, Some(1), "{ended:?}");
     // The first four use up their attempts first.
-    assert!(ended.stderr.contains("5 failures in a row, so this worker stopped"), "{ended:?}");
-    assert!(ended.stderr.contains("taskqueue task get t_000000000005"), "{ended:?}");
+    let told = ["5 failures in a row, so this worker stopped", "taskqueue task get t_000000000005"];
+    Setup::new(&server).sh("exit 1", &[]).finish().fails_with(1, &told);
     assert_eq!((server.count("failed"), server.count("pending")), (4, 2));
 }
 
@@ -128,20 +118,20 @@ fn failures_in_a_row_slow_down_a_worker_that_had_a_success() {
     let server = Server::start();
     create_each(&server, &["0", "1", "1", "1", "1", "1", "1", "0"]);
     let mut worker = Setup::new(&server).flags("--max-tasks 8").sh("exit $1", &["%{x}"]);
-    let stderr = worker.finish_saying(&["ended (--max-tasks reached): 2 succeeded, 6 failed"]);
+    let stderr = worker.finish_saying(&[
+        "ended (--max-tasks reached): 2 succeeded, 6 failed",
+        "warning: 5 failures in a row",
+        "task get t_000000000006",
+    ]);
     assert_eq!(stderr.matches("so this worker claims again in").count(), 2, "{stderr}");
-    assert!(stderr.contains("warning: 5 failures in a row") && stderr.contains("task get t_000000000006"), "{stderr}");
 }
 
 #[test]
 fn with_a_number_failures_in_a_row_end_any_worker() {
     let server = Server::start();
     create_each(&server, &["0", "1", "1", "0"]);
-    Setup::new(&server)
-        .flags("--stop-after-failures 2")
-        .sh("exit $1", &["%{x}"])
-        .finish()
-        .fails_with(1, &["2 failures in a row, so this worker stopped"]);
+    let mut worker = Setup::new(&server).flags("--stop-after-failures 2").sh("exit $1", &["%{x}"]);
+    worker.finish().fails_with(1, &["2 failures in a row, so this worker stopped"]);
     assert_eq!(server.count("pending"), 1);
 }
 
@@ -155,15 +145,11 @@ fn numbers_that_json_does_not_have_are_a_result_and_no_failure() {
     let script = r#"echo trained; printf %s "$1" > "$TASKQUEUE_RESULT_FILE""#;
     let flags = "--max-tasks 2 --stop-after-failures never";
     let mut worker = Setup::new(&server).flags(flags).sh(script, &["%{x}"]);
-    let stderr = worker.finish_well();
+    let note = "stored as strings: NaN (1), Infinity (1), -Infinity (1)";
+    worker.finish_saying(&["note: t_000000000001: the result contains", note]);
     let task = server.task(1);
     let expected = json!({"loss": "NaN", "best": [1.5, "Infinity", "-Infinity"], "text": "NaN: NaN"});
     assert_eq!((&task["status"], &task["result"]), (&json!("succeeded"), &expected), "{task}");
-    let note = "stored as strings: NaN (1), Infinity (1), -Infinity (1)";
-    assert!(
-        stderr.contains(&format!("note: {}: the result contains", task_id(1))) && stderr.contains(note),
-        "{stderr}"
-    );
     let log = fs::read_to_string(worker.runs(1)[0].join("output.log")).unwrap();
     assert!(log.starts_with("trained\n[taskqueue: ") && log.contains(note), "{log}");
     assert_eq!(server.task(2)["last_error"]["type"], "InvalidResult", "otherwise it has to be JSON");
@@ -171,14 +157,11 @@ fn numbers_that_json_does_not_have_are_a_result_and_no_failure() {
 
 #[test]
 fn a_run_directory_that_cannot_be_written_gives_tasks_back_and_counts_for_the_guard() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let setup = Setup::new(&server).flags("--stop-after-failures 2");
-    fs::create_dir(setup.folder().join("runs")).unwrap();
-    fs::write(setup.folder().join("runs").join(task_id(1)), "in the way").unwrap();
+    let setup = setup.file("runs/t_000000000001", "in the way", 0o644);
     setup.sh("touch ran", &[]).finish().fails_with(1, &["the run directory cannot be written"]);
-    let task = server.task(1);
-    assert_eq!((&task["status"], &task["attempt"]), (&json!("pending"), &json!(0)), "{task}");
+    server.assert_state(1, "pending", 0);
 }
 
 #[test]
@@ -205,9 +188,7 @@ fn what_no_other_run_could_do_better_is_not_tried_again() {
     Setup::new(&server).flags(flags).start(&["%{program}", "%{x}"]).finish_well();
     let kinds = ["CommandNotFound", "MissingArgument", "CommandNotExecutable", "InvalidArgument"];
     for (n, kind) in (1..).zip(kinds) {
-        let task = server.task(n);
-        assert_eq!((&task["status"], &task["attempt"]), (&json!("failed"), &json!(1)), "{task}");
-        assert_eq!(task["last_error"]["type"], kind, "{task}");
+        assert_eq!(server.assert_state(n, "failed", 1)["last_error"]["type"], kind, "task {n}");
     }
 }
 

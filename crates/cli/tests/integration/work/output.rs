@@ -10,8 +10,7 @@ use super::support::{Setup, until};
 
 #[test]
 fn output_is_relayed_while_it_is_made_and_kept_with_the_run() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "echo said; echo warned >&2; printf half; while [ ! -e go ]; do sleep 0.02; done; echo ' done'";
     let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(script, &[]);
     until("the output of a command that still runs", || worker.stdout() == "said\nhalf");
@@ -26,8 +25,7 @@ fn output_is_relayed_while_it_is_made_and_kept_with_the_run() {
 
 #[test]
 fn the_end_of_a_run_is_printed_after_its_output() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let mut worker = Setup::new(&server).flags("--max-tasks 1").sh("printf 'last words' >&2; exit 3", &[]);
     let stderr = worker.finish_saying(&["\nfailed t_"]);
     let (started, ended) = (stderr.find("started t_"), stderr.find("failed t_"));
@@ -36,9 +34,7 @@ fn the_end_of_a_run_is_printed_after_its_output() {
 
 #[test]
 fn with_several_slots_each_line_begins_with_its_slot_and_task() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    server.create_once(2, json!({}));
+    let server = Server::with_tasks(2);
     let script = "echo begin; echo >> begun; while [ $(wc -l < begun) -lt 2 ]; do sleep 0.02; done; printf end";
     let mut worker = Setup::new(&server).flags("--max-tasks 2 --jobs 2").sh(script, &[]);
     worker.finish_well();
@@ -57,9 +53,7 @@ fn with_several_slots_each_line_begins_with_its_slot_and_task() {
 /// In one log file with what the worker says.
 #[test]
 fn progress_bars_of_several_slots_are_one_line_each_and_no_line_is_glued_to_another() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    server.create_once(2, json!({}));
+    let server = Server::with_tasks(2);
     let bar = r"echo >> begun; while [ $(wc -l < begun) -lt 2 ]; do sleep 0.02; done; \
                 i=0; while [ $i -lt 200 ]; do i=$((i+1)); printf '\r%d/200' $i >&2; printf '\rstep %d' $i; done";
     let setup = Setup::new(&server).flags("--max-tasks 2 --jobs 2");
@@ -77,45 +71,36 @@ fn progress_bars_of_several_slots_are_one_line_each_and_no_line_is_glued_to_anot
 
 #[test]
 fn what_the_worker_says_is_not_glued_to_what_its_command_printed_to_the_same_file() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let setup = Setup::new(&server).flags("--max-tasks 1");
     let log = File::options().append(true).create(true).open(setup.folder().join("stderr")).unwrap();
-    let stderr = setup.start_to_one(log, &["sh", "-c", r"printf '\r50%%'"]).finish_well();
-    assert!(stderr.contains("50%\nsucceeded t_"), "{stderr}");
+    setup.start_to_one(log, &["sh", "-c", r"printf '\r50%%'"]).finish_saying(&["50%\nsucceeded t_"]);
 }
 
 #[test]
 fn a_log_keeps_the_first_100_mib_of_the_output_and_its_end() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let setup = Setup::new(&server).flags("--max-tasks 1");
     let mut worker = setup.start_to(Stdio::null(), &["sh", "-c", "head -c 105000000 /dev/zero; echo the end"]);
-    let stderr = worker.finish_well();
+    worker.finish_saying(&["keeps the first 104857600 and the last 16384 bytes"]);
     let log = std::fs::read(worker.runs(1)[0].join("output.log")).unwrap();
     assert!(log.len() < 105_000_000 && log.ends_with(b"\0the end\n"), "{}", log.len());
-    assert!(stderr.contains("keeps the first 104857600 and the last 16384 bytes"), "{stderr}");
 }
 
 #[test]
 fn a_full_disk_costs_the_log_and_not_the_result() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "ln -s /dev/full $TASKQUEUE_RUN_DIR/output.log; echo said; echo warned >&2; \
                   echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE";
     let mut worker = Setup::new(&server).flags("--max-tasks 1").sh(script, &[]);
-    let stderr = worker.finish_well();
+    worker.finish_saying(&["output.log could not be written: No space left on device"]);
     assert_eq!((&server.task(1)["status"], &server.task(1)["result"]), (&json!("succeeded"), &json!({"a": 1})));
-    assert!(stderr.contains("output.log could not be written: No space left on device"), "{stderr}");
     assert_eq!(worker.stdout(), "said\n");
 }
 
 #[test]
 fn a_reader_that_goes_away_does_not_end_the_work() {
-    let server = Server::start();
-    for n in 1..=3 {
-        server.create_once(n, json!({}));
-    }
+    let server = Server::with_tasks(3);
     let setup = Setup::new(&server).flags("--max-tasks 3");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -126,8 +111,7 @@ fn a_reader_that_goes_away_does_not_end_the_work() {
 
 #[test]
 fn a_reader_that_stops_reading_holds_up_the_command_and_not_the_end_of_the_worker() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let (reader, writer) = std::io::pipe().unwrap();
     let setup = Setup::new(&server).flags("--on-stop release --grace 1");
     let mut worker = setup.start_to(writer, &["sh", "-c", "trap '' TERM; echo > begun; yes"]);
@@ -141,8 +125,7 @@ fn a_reader_that_stops_reading_holds_up_the_command_and_not_the_end_of_the_worke
 
 #[test]
 fn output_that_is_no_text_is_kept_as_it_is_and_reported_as_text() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = r"printf 'a\377b\000c\n'; printf 'e\377\033[31m!\n' >&2; exit 1";
     let setup = Setup::new(&server).flags("--max-tasks 1");
     let stdout = File::create(setup.folder().join("stdout")).unwrap();
@@ -157,11 +140,9 @@ fn output_that_is_no_text_is_kept_as_it_is_and_reported_as_text() {
 fn a_command_that_never_stops_talking_does_not_drown_the_lines_of_the_worker() {
     let server = Server::start();
     server.create_once(1, json!({"talks": true}));
+    let script = "if $1; then echo > begun; exec yes; fi";
     let flood = Setup::new(&server).flags("--jobs 2");
-    let mut worker = flood.start_to(
-        File::options().write(true).open("/dev/null").unwrap(),
-        &["sh", "-c", "if $1; then echo > begun; exec yes; fi", "sh", "%{talks}"],
-    );
+    let mut worker = flood.start_to(Stdio::null(), &["sh", "-c", script, "sh", "%{talks}"]);
     worker.wait_for_file("begun");
     for n in 2..=4 {
         server.create_once(n, json!({"talks": false}));
@@ -169,6 +150,5 @@ fn a_command_that_never_stops_talking_does_not_drown_the_lines_of_the_worker() {
     }
     worker.signal(rustix::process::Signal::TERM);
     worker.wait_for_line("may finish");
-    worker.signal(rustix::process::Signal::TERM);
-    worker.finish_well();
+    worker.stop();
 }

@@ -1,21 +1,18 @@
 //! Where a task runs and ran: what observations and tasks say about the machine, the slot and the folder.
 
 use std::path::Path;
-use std::process::Command;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::server::{Server, task_id};
 use super::support::{Setup, until};
+use crate::support::run;
 
 #[test]
 fn observations_and_tasks_tell_where_a_run_is() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done; echo $TASKQUEUE_RUN_DIR > folder";
-    let mut worker = Setup::new(&server).flags("--slots 7").sh(script, &[]);
-    worker.wait_for_file("begun");
+    let mut worker = Setup::new(&server).flags("--slots 7").begin(script);
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let pid = worker.pid().as_raw_nonzero().get();
     until("a busy observation", || server.workers().iter().any(|worker| worker["status"] == "busy"));
@@ -25,11 +22,8 @@ fn observations_and_tasks_tell_where_a_run_is() {
     assert_eq!(observation["metadata"], place, "{observation}");
 
     let running = server.task(1);
-    assert_eq!(
-        (&running["last_run"]["attempt"], &running["last_run"]["run_id"]),
-        (&json!(1), &Value::Null),
-        "{running}"
-    );
+    let run = &running["last_run"];
+    assert_eq!((&run["attempt"], &run["run_id"]), (&json!(1), &Value::Null), "{running}");
     worker.write("go");
     let task = server.wait_for(1, "succeeded");
     let folder = worker.wait_for_file("folder");
@@ -40,22 +34,15 @@ fn observations_and_tasks_tell_where_a_run_is() {
     let run_id = task["last_run"]["run_id"].as_str().unwrap();
     let expected = Path::new(by["folder"].as_str().unwrap()).join(task_id(1)).join(run_id);
     assert_eq!(folder.trim_end(), expected.to_str().unwrap());
-    let shown = Command::new(env!("CARGO_BIN_EXE_taskqueue"))
-        .args(["task", "get", &task_id(1)])
-        .env_clear()
-        .envs([("TASKQUEUE_URL", server.url().as_str()), ("TASKQUEUE_QUEUE", "q")])
-        .output()
-        .unwrap();
-    let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains(&format!("folder {}", expected.display())) && shown.contains(host.trim()), "{shown}");
-    worker.signal(Signal::TERM);
-    worker.finish_well();
+    let url = server.url();
+    let shown = run(&["task", "get", &task_id(1)], &[("TASKQUEUE_URL", &url), ("TASKQUEUE_QUEUE", "q")]);
+    shown.ok_with(&[&format!("folder {}", expected.display()), host.trim()]);
+    worker.stop();
 }
 
 #[test]
 fn a_name_and_metadata_tell_workers_of_one_machine_apart() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let flags = "--jobs 2 --name left --metadata rack=7 --metadata cost.centre=ai";
     let mut worker = Setup::new(&server).flags(flags).sh("true", &[]);
     until("its observations", || server.workers().len() == 2);
@@ -66,8 +53,7 @@ fn a_name_and_metadata_tell_workers_of_one_machine_apart() {
     }
     let by = server.wait_for(1, "succeeded")["last_run"]["worker"].clone();
     assert_eq!((&by["name"], &by["rack"]), (&json!("left"), &json!(7)), "{by}");
-    worker.signal(Signal::TERM);
-    worker.finish_well();
+    worker.stop();
 }
 
 #[test]

@@ -44,10 +44,8 @@ fn the_command_progress_writes_it_from_any_language() {
     wait_for(&server, &json!({"step": 120, "total": 1000, "loss": 0.31}));
     worker.write("go");
     worker.finish_well();
-    assert_eq!(
-        (&server.task(1)["status"], &server.task(1)["progress"]),
-        (&json!("succeeded"), &json!({"percent": 100}))
-    );
+    let task = server.task(1);
+    assert_eq!((&task["status"], &task["progress"]), (&json!("succeeded"), &json!({"percent": 100})));
 }
 
 #[test]
@@ -62,8 +60,8 @@ fn what_cannot_be_progress_costs_a_note_and_nothing_else() {
         let server = Server::start();
         let mut worker = worker(&server, script);
         let stderr = worker.finish_well();
-        assert_eq!(server.task(1)["status"], "succeeded", "{script}");
-        assert_eq!(server.task(1)["progress"], Value::Null, "{script}");
+        let task = server.task(1);
+        assert_eq!((&task["status"], &task["progress"]), (&json!("succeeded"), &Value::Null), "{script}");
         let notes = stderr.lines().filter(|line| line.contains("its progress file cannot be used: ")).count();
         assert!(notes == 1 && stderr.contains(why), "{script}: {stderr}");
     }

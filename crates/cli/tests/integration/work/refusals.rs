@@ -1,28 +1,18 @@
 //! Configurations that a worker refuses, and when it ends by itself.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
-
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::server::Server;
 use super::support::{Setup, until};
+use crate::support::run;
 
 #[test]
 fn a_wrong_token_or_a_missing_queue_ends_the_worker_at_once() {
     let server = Server::with_token("right");
-    Setup::new(&server)
-        .env("TASKQUEUE_TOKEN", "wrong")
-        .sh("true", &[])
-        .finish()
-        .fails_with(1, &["unauthorized", "--token-file"]);
-    Setup::new(&server)
-        .env("TASKQUEUE_QUEUE", "zzz")
-        .sh("true", &[])
-        .finish()
-        .fails_with(1, &["there is no queue zzz"]);
+    let refused = |name: &str, value: &str| Setup::new(&server).env(name, value).sh("true", &[]).finish();
+    refused("TASKQUEUE_TOKEN", "wrong").fails_with(1, &["unauthorized", "--token-file"]);
+    refused("TASKQUEUE_QUEUE", "zzz").fails_with(1, &["there is no queue zzz"]);
 }
 
 #[test]
@@ -37,18 +27,15 @@ fn a_worker_inside_a_run_is_refused_unless_that_is_meant() {
          echo $? > nested"
     );
     let mut worker = Setup::new(&server).flags("--max-tasks 1 --route outer").sh(&script, &[]);
-    let stderr = worker.finish_well();
+    let stderr = worker.finish_saying(&["add --nested"]);
     assert_eq!((worker.read("refused").as_str(), worker.read("nested").as_str()), ("1\n", "0\n"), "{stderr}");
-    assert!(stderr.contains("add --nested"), "{stderr}");
     assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("succeeded"), &json!("succeeded")));
 }
 
 #[test]
 fn a_run_directory_that_cannot_be_created_is_refused_before_anything_is_claimed() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    let setup = Setup::new(&server);
-    fs::write(setup.folder().join("runs"), "in the way").unwrap();
+    let server = Server::with_tasks(1);
+    let setup = Setup::new(&server).file("runs", "in the way", 0o644);
     setup.sh("true", &[]).finish().fails_with(1, &["cannot be written", "--run-dir"]);
     assert_eq!(server.task(1)["status"], "pending");
 }
@@ -78,8 +65,7 @@ fn wrong_flags_are_told_with_exit_code_2() {
 
 #[test]
 fn a_command_that_can_run_for_no_task_is_refused_before_anything_is_claimed() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     for (program, told) in [
         ("no-such-command", "no-such-command was not found on this machine"),
         ("./no-such-command", "./no-such-command was not found on this machine"),
@@ -89,13 +75,11 @@ fn a_command_that_can_run_for_no_task_is_refused_before_anything_is_claimed() {
         ("/tmp", "/tmp cannot be executed"),
         ("", "was not found"),
     ] {
-        let setup = Setup::new(&server);
-        fs::write(setup.folder().join("plain"), "no program").unwrap();
-        fs::write(setup.folder().join("script"), "#!/no/such/interpreter").unwrap();
-        fs::set_permissions(setup.folder().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
+        let setup = Setup::new(&server).file("plain", "no program", 0o644);
+        let setup = setup.file("script", "#!/no/such/interpreter", 0o755);
         setup.start(&[program, "%{x}"]).finish().fails_with(2, &[told]);
     }
-    assert_eq!((&server.task(1)["status"], &server.task(1)["attempt"]), (&json!("pending"), &json!(0)));
+    server.assert_state(1, "pending", 0);
 }
 
 #[test]
@@ -104,13 +88,10 @@ fn a_command_without_the_two_dashes_is_told_where_they_belong() {
         (&["loop", "python", "x.py"][..], "python"),
         (&["loop", "--route", "gpu", "-j", "2", "./run.sh", "--lr", "%{lr}"], "./run.sh"),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_taskqueue")).args(arguments).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(&format!("write -- before the command: taskqueue loop -- {word} ...")), "{stderr}");
+        let told = format!("write -- before the command: taskqueue loop -- {word} ...");
+        run(arguments, &[]).fails_with(2, &[&told]);
     }
-    let output = Command::new(env!("CARGO_BIN_EXE_taskqueue")).args(["loop", "--nonsense"]).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = run(&["loop", "--nonsense"], &[]).stderr;
     assert!(!stderr.contains("before the command"), "{stderr}");
 }
 
@@ -119,8 +100,7 @@ fn without_idle_time_a_worker_still_waits_for_what_runs() {
     let server = Server::start();
     server.create(1, json!({"max_attempts": 2}));
     let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done; [ $TASKQUEUE_ATTEMPT = 2 ]";
-    let mut worker = Setup::new(&server).flags("--idle-timeout 0 --jobs 2").sh(script, &[]);
-    worker.wait_for_file("begun");
+    let mut worker = Setup::new(&server).flags("--idle-timeout 0 --jobs 2").begin(script);
     until("both observations", || server.workers().len() == 2);
     worker.write("go");
     worker.finish_saying(&["ended (nothing to do): 1 succeeded, 1 failed"]);
@@ -128,15 +108,11 @@ fn without_idle_time_a_worker_still_waits_for_what_runs() {
 
 #[test]
 fn ignored_hangups_stay_ignored() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
     let setup = Setup::new(&server).flags("--max-tasks 1").under(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]);
-    let mut worker = setup.sh(script, &[]);
-    worker.wait_for_file("begun");
-    for _ in 0..3 {
-        worker.signal(Signal::HUP);
-    }
+    let mut worker = setup.begin(script);
+    (0..3).for_each(|_| worker.signal(Signal::HUP));
     worker.write("go");
     let stderr = worker.finish_well();
     assert!(!stderr.contains("stopping"), "{stderr}");
@@ -146,7 +122,6 @@ fn ignored_hangups_stay_ignored() {
 fn a_worker_that_ends_without_having_reached_the_server_does_not_say_that_there_was_nothing_to_do() {
     let mut server = Server::start();
     server.kill();
-    let ended = Setup::new(&server).flags("--idle-timeout 1").sh("true", &[]).finish();
-    assert_eq!(ended.code, Some(3), "{ended:?}");
-    assert!(ended.stderr.contains("ended (the server was not reached)"), "{ended:?}");
+    let mut worker = Setup::new(&server).flags("--idle-timeout 1").sh("true", &[]);
+    worker.finish().fails_with(3, &["ended (the server was not reached)"]);
 }

@@ -16,28 +16,23 @@ echo $$ > leader
 while [ ! -e go ]; do sleep 0.05; done
 "#;
 
-/// Waits for the family to be complete; gives the numbers of its members.
-fn family(worker: &Worker) -> Vec<String> {
+/// A worker whose run has started the whole family, and the numbers of its members.
+fn with_family(server: &Server, flags: &str) -> (Worker, Vec<String>) {
+    let worker = Setup::new(server).flags(flags).sh(FAMILY, &[]);
     worker.wait_for_file("leader");
     let pids: Vec<String> = ["leader", "child", "grandchild", "daemon"].map(|name| worker.read(name)).to_vec();
-    for pid in &pids {
-        assert!(is_alive(pid), "{pids:?}");
-    }
-    pids
+    assert!(pids.iter().all(|pid| is_alive(pid)), "{pids:?}");
+    (worker, pids)
 }
 
 #[test]
 fn a_cancelled_run_is_stopped_with_everything_that_it_has_started() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    let mut worker = Setup::new(&server).flags("--max-tasks 1 --grace 1").sh(FAMILY, &[]);
-    let pids = family(&worker);
+    let server = Server::with_tasks(1);
+    let (mut worker, pids) = with_family(&server, "--max-tasks 1 --grace 1");
     server.cancel(1);
     let cancelled = server.task(1);
     worker.wait_for_line("revoked t_000000000001");
-    for pid in &pids {
-        assert!(!is_alive(pid), "{pid} of {pids:?}");
-    }
+    assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
     worker.finish_saying(&["run_finalized", "0 succeeded, 0 failed, 1 revoked"]);
     assert_eq!(server.task(1), cancelled, "a revoked run changes nothing");
 }
@@ -48,8 +43,7 @@ fn a_cancel_reaches_the_command_at_once() {
     let server = Server::with_log();
     server.create_once(1, json!({}));
     let script = "trap 'echo asked > asked; exit 0' TERM; echo > begun; while :; do sleep 0.02; done";
-    let mut worker = Setup::new(&server).at_its_own_pace().flags("--max-tasks 1").sh(script, &[]);
-    worker.wait_for_file("begun");
+    let mut worker = Setup::new(&server).at_its_own_pace().flags("--max-tasks 1").begin(script);
     until("a held heartbeat", || server.log().contains("a heartbeat is held"));
     server.cancel(1);
     worker.wait_for_file("asked");
@@ -64,40 +58,32 @@ fn a_cancel_reaches_the_command_at_once() {
 
 #[test]
 fn a_task_that_is_requeued_while_it_runs_is_run_again_from_its_beginning() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "echo $TASKQUEUE_RUN_ID >> runs.txt; [ -e go ] || { touch go; sleep 1000; }";
     let mut worker = Setup::new(&server).flags("--max-tasks 2").sh(script, &[]);
     until("the first run", || worker.path("go").exists());
     server.cancel(1);
     server.requeue(1);
-    let stderr = worker.finish_well();
-    let task = server.task(1);
-    assert_eq!((&task["status"], &task["attempt"]), (&json!("succeeded"), &json!(1)), "{task}");
+    worker.finish_saying(&["1 succeeded, 0 failed, 1 revoked"]);
+    server.assert_state(1, "succeeded", 1);
     assert_eq!(worker.read("runs.txt").lines().count(), 2);
-    assert!(stderr.contains("1 succeeded, 0 failed, 1 revoked"), "{stderr}");
 }
 
 #[test]
 fn a_task_that_is_deleted_while_it_runs_is_stopped() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    let mut worker = Setup::new(&server).flags("--max-tasks 1 --grace 1").sh(FAMILY, &[]);
-    let pids = family(&worker);
+    let server = Server::with_tasks(1);
+    let (mut worker, pids) = with_family(&server, "--max-tasks 1 --grace 1");
     server.cancel(1);
     server.delete(1);
-    let stderr = worker.finish_well();
+    worker.finish_saying(&["revoked t_000000000001"]);
     assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
-    assert!(stderr.contains("revoked t_000000000001"), "{stderr}");
     assert_eq!(server.call("GET", "/tasks/t_000000000001", &Value::Null).0, 404);
 }
 
 #[test]
 fn a_queue_that_is_deleted_stops_its_runs_and_ends_the_worker() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    let mut worker = Setup::new(&server).flags("--grace 1").sh(FAMILY, &[]);
-    let pids = family(&worker);
+    let server = Server::with_tasks(1);
+    let (mut worker, pids) = with_family(&server, "--grace 1");
     server.cancel(1);
     assert_eq!(server.call("DELETE", "?cascade=true", &Value::Null).0, 204);
     worker.finish().fails_with(1, &["there is no queue q"]);

@@ -24,6 +24,13 @@ impl Server {
         Self::launch(Some(token), &[])
     }
 
+    /// A server with the tasks 1 to `count`, each without args and with a single attempt.
+    pub(crate) fn with_tasks(count: usize) -> Self {
+        let server = Self::start();
+        (1..=count).for_each(|n| server.create_once(n, json!({})));
+        server
+    }
+
     /// A server that logs everything; see [`Self::log`].
     pub(crate) fn with_log() -> Self {
         Self::launch(None, &["--log-level", "debug", "--log-requests"])
@@ -109,6 +116,14 @@ impl Server {
     #[track_caller]
     pub(crate) fn delete(&self, n: usize) {
         self.done("DELETE", &of_task(n, ""), &Value::Null);
+    }
+
+    /// Task `n` has this status and attempt; gives it.
+    #[track_caller]
+    pub(crate) fn assert_state(&self, n: usize, status: &str, attempt: u64) -> Value {
+        let task = self.task(n);
+        assert_eq!((&task["status"], &task["attempt"]), (&json!(status), &json!(attempt)), "{task}");
+        task
     }
 
     /// How many tasks have this status.

@@ -15,18 +15,17 @@ const WAITS: &str =
 /// Ignores SIGTERM.
 const STUBBORN: &str = "trap '' TERM INT HUP; echo $$ > begun; while :; do sleep 0.05; done";
 
+/// Starts a process that leaves session, group and parents.
+const DAEMON: &str = r#"setsid sh -c 'setsid sh -c "echo \$\$ > daemon; exec sleep 1000" &'"#;
+
 fn running(server: &Server, flags: &str, script: &str) -> Worker {
     server.create_once(1, json!({}));
-    let worker = Setup::new(server).flags(flags).sh(script, &[]);
-    worker.wait_for_file("begun");
-    worker
+    Setup::new(server).flags(flags).begin(script)
 }
 
 #[track_caller]
 fn assert_given_back(server: &Server) {
-    let task = server.task(1);
-    assert_eq!((&task["status"], &task["attempt"]), (&json!("pending"), &json!(0)), "{task}");
-    assert_eq!(task["last_error"], Value::Null);
+    assert_eq!(server.assert_state(1, "pending", 0)["last_error"], Value::Null);
 }
 
 #[test]
@@ -91,14 +90,11 @@ fn an_idle_worker_stops_at_once() {
 #[test]
 fn a_signal_to_the_whole_group_is_one_request() {
     let server = Server::start();
-    server.create_once(1, json!({}));
-    let worker = Setup::new(&server).sh(WAITS, &[]);
-    worker.wait_for_file("begun");
+    let mut worker = running(&server, "", WAITS);
     // As a service does: to each of its processes.
     for pid in [worker.keeper(), worker.pid()] {
         kill_process(pid, Signal::TERM).unwrap();
     }
-    let mut worker = worker;
     worker.wait_for_line("may finish");
     worker.write("go");
     let stderr = worker.finish_well();
@@ -108,10 +104,8 @@ fn a_signal_to_the_whole_group_is_one_request() {
 
 #[test]
 fn timeout_which_signals_twice_asks_once() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    let mut worker = Setup::new(&server).under(&["timeout", "1000"]).sh(WAITS, &[]);
-    worker.wait_for_file("begun");
+    let server = Server::with_tasks(1);
+    let mut worker = Setup::new(&server).under(&["timeout", "1000"]).begin(WAITS);
     worker.signal(Signal::TERM);
     worker.wait_for_line("may finish");
     worker.write("go");
@@ -122,8 +116,7 @@ fn timeout_which_signals_twice_asks_once() {
 #[test]
 fn nothing_survives_a_worker_that_is_killed() {
     let server = Server::start();
-    let script = format!("setsid sh -c 'setsid sh -c \"echo \\$\\$ > daemon; exec sleep 1000\" &'; {STUBBORN}");
-    let mut worker = running(&server, "", &script);
+    let mut worker = running(&server, "", &format!("{DAEMON}; {STUBBORN}"));
     let (leader, daemon) = (worker.wait_for_file("begun"), worker.wait_for_file("daemon"));
     kill_process(worker.pid(), Signal::KILL).unwrap();
     worker.finish().fails(137);
@@ -137,20 +130,16 @@ fn the_keeper_of_a_worker_that_was_killed_gives_its_tasks_back_at_once() {
     let mut worker = running(&server, "", STUBBORN);
     let pid = worker.pid();
     kill_process(pid, Signal::KILL).unwrap();
-    let ended = worker.finish();
-    assert_eq!(ended.code, Some(137), "{ended:?}");
+    let said = format!("process {}, was killed by signal 9; t_000000000001: given back", pid.as_raw_nonzero());
+    worker.finish().fails_with(137, &[&format!("the worker, {said}")]);
     assert_given_back(&server);
-    let said =
-        format!("the worker, process {}, was killed by signal 9; t_000000000001: given back", pid.as_raw_nonzero());
-    assert!(ended.stderr.contains(&said), "{ended:?}");
     assert_eq!(worker.undelivered(), 0);
 }
 
 #[test]
 fn nothing_survives_a_keeper_that_is_killed_and_the_task_is_given_back() {
     let server = Server::start();
-    let script = format!("setsid sh -c 'setsid sh -c \"echo \\$\\$ > daemon; exec sleep 1000\" &'; {STUBBORN}");
-    let worker = running(&server, "", &script);
+    let worker = running(&server, "", &format!("{DAEMON}; {STUBBORN}"));
     let daemon = worker.wait_for_file("daemon");
     kill_process(worker.keeper(), Signal::KILL).unwrap();
     server.wait_for(1, "pending");

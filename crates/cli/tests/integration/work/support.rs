@@ -2,6 +2,7 @@
 //! `Worker` is dropped.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -91,6 +92,23 @@ impl Setup {
         self.folder.path()
     }
 
+    /// With a file of this mode in the folder, and the folders above it.
+    pub(crate) fn file(self, name: &str, text: &str, mode: u32) -> Self {
+        let path = self.folder().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        self
+    }
+
+    /// Runs this script of the shell for each task, and waits until it has written to the file `begun`.
+    #[track_caller]
+    pub(crate) fn begin(self, script: &str) -> Worker {
+        let worker = self.sh(script, &[]);
+        worker.wait_for_file("begun");
+        worker
+    }
+
     /// Runs this script of the shell for each task, with the arguments.
     pub(crate) fn sh(self, script: &str, arguments: &[&str]) -> Worker {
         self.start(&[&["sh", "-c", script, "sh"], arguments].concat())
@@ -164,6 +182,13 @@ impl Worker {
             assert!(said.contains(part), "{part:?} is missing: {said}");
         }
         said
+    }
+
+    /// Asks the worker to stop; waits for its end as [`Self::finish_well`] does.
+    #[track_caller]
+    pub(crate) fn stop(&mut self) -> String {
+        self.signal(Signal::TERM);
+        self.finish_well()
     }
 
     pub(crate) fn keeper(&self) -> Pid {

@@ -1,9 +1,5 @@
 //! What a worker measures, with a real run and a stand-in for `nvidia-smi`.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::server::Server;
@@ -11,13 +7,8 @@ use super::support::{Setup, until};
 
 /// A worker that finds this script as `nvidia-smi`.
 fn with_nvidia_smi(server: &Server, script: &str) -> Setup {
-    let setup = Setup::new(server);
-    let folder = setup.folder().join("bin");
-    fs::create_dir(&folder).unwrap();
-    let program = folder.join("nvidia-smi");
-    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-    let path = format!("{}:/usr/bin:/bin", folder.display());
+    let setup = Setup::new(server).file("bin/nvidia-smi", &format!("#!/bin/sh\n{script}\n"), 0o700);
+    let path = format!("{}/bin:/usr/bin:/bin", setup.folder().display());
     setup.env("PATH", &path)
 }
 
@@ -34,8 +25,7 @@ fn telemetry(server: &Server) -> Value {
 
 #[test]
 fn a_run_its_machine_and_its_gpus_are_measured() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let two = "echo '0, NVIDIA A100, 97, 40536, 81920, 71'; echo '1, Tesla T4, [N/A], [Not Supported], 15360, 35'";
     let script = "sh -c 'while [ ! -e go ]; do :; done' & wait";
     let mut worker = with_nvidia_smi(&server, two).flags("--max-tasks 1").sh(script, &[]);
@@ -62,8 +52,7 @@ fn nvidia_smi_does_not_get_the_token() {
     let setup = with_nvidia_smi(&server, script).env("TASKQUEUE_TOKEN", "secret");
     let mut worker = setup.sh("true", &[]);
     assert_eq!(telemetry(&server)["gpus"][0]["name"], "token none");
-    worker.signal(Signal::TERM);
-    worker.finish_well();
+    worker.stop();
 }
 
 #[test]
@@ -79,8 +68,7 @@ fn an_nvidia_smi_that_does_not_work_costs_the_gpus_only() {
         let found = telemetry(&server);
         assert!(found["host"].is_object() && found["gpus"].is_null(), "{script}: {found}");
         assert!(found["cpu_percent"].is_null(), "an idle worker has no run: {found}");
-        worker.signal(Signal::TERM);
-        let stderr = worker.finish_well();
+        let stderr = worker.stop();
         assert_eq!(stderr.contains("nvidia-smi"), !note.is_empty(), "{script}: {stderr}");
         assert!(stderr.contains(note), "{script}: {stderr}");
     }
@@ -96,7 +84,6 @@ fn telemetry_can_be_turned_off() {
     until("the telemetry of a worker that began later", || found() > 0);
     assert_eq!((found(), server.workers().len(), worker.path("asked").exists()), (1, 2, false));
     for worker in [&mut worker, &mut measured] {
-        worker.signal(Signal::TERM);
-        worker.finish_well();
+        worker.stop();
     }
 }

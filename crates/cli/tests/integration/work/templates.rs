@@ -73,9 +73,7 @@ fn arguments_that_cannot_be_given_fail_that_task_and_nothing_is_started() {
 #[test]
 fn a_misspelt_name_is_found_at_the_first_task_which_is_given_back() {
     let server = Server::start();
-    for n in 1..=3 {
-        server.create_once(n, json!({"batch_size": 32, "model": {"layers": n}}));
-    }
+    (1..=3).for_each(|n| server.create_once(n, json!({"batch_size": 32, "model": {"layers": n}})));
     for (jobs, name, advice) in [
         (1, "batch_sise", "did you mean batch_size?"),
         (2, "model.layer", "did you mean model.layers?"),
@@ -83,26 +81,19 @@ fn a_misspelt_name_is_found_at_the_first_task_which_is_given_back() {
     ] {
         let setup = Setup::new(&server).flags(&format!("--jobs {jobs}"));
         let mut worker = setup.sh("echo > ran", &[&format!("%{{{name}}}")]);
-        let ended = worker.finish();
-        assert_eq!(ended.code, Some(2), "{ended:?}");
-        assert!(ended.stderr.contains(&format!("error: the command needs {name}, and")), "{ended:?}");
-        assert!(ended.stderr.contains(advice), "{ended:?}");
+        worker.finish().fails_with(2, &[&format!("error: the command needs {name}, and"), advice]);
         assert!(!worker.path("ran").exists());
-        for task in (1..=3).map(|n| server.task(n)) {
-            let state = (&task["status"], &task["attempt"], &task["last_error"]);
-            assert_eq!(state, (&json!("pending"), &json!(0), &json!(null)), "{task}");
+        for n in 1..=3 {
+            assert_eq!(server.assert_state(n, "pending", 0)["last_error"], json!(null));
         }
     }
 }
 
 #[test]
 fn a_mistake_in_the_template_is_found_before_the_first_claim() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    Setup::new(&server)
-        .start(&["echo", "fine %{x}", "ab%{a%{b}"])
-        .finish()
-        .fails_with(2, &["element 3 of the command, column 6:"]);
+    let server = Server::with_tasks(1);
+    let mut worker = Setup::new(&server).start(&["echo", "fine %{x}", "ab%{a%{b}"]);
+    worker.finish().fails_with(2, &["element 3 of the command, column 6:"]);
     let task = server.task(1);
     assert_eq!((&task["status"], &task["started_at"]), (&json!("pending"), &json!(null)));
 }

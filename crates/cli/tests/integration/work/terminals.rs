@@ -80,8 +80,7 @@ impl Scene {
 
 #[test]
 fn a_command_has_a_terminal_of_the_same_size_and_is_notified_of_changes() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "trap 'stty size < /dev/tty' WINCH; [ -t 1 ] && [ -t 2 ] && echo yes a terminal; \
                   stty size < /dev/tty; while [ ! -e $HOME/go ]; do sleep 0.05; done";
     let mut scene = Scene::start(&server, "--max-tasks 1", script);
@@ -117,8 +116,7 @@ fn the_status_line_shows_what_runs_and_is_removed_at_the_end() {
 
 #[test]
 fn ctrl_c_is_one_request_and_does_not_reach_the_command() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = "trap 'echo interrupted' INT; echo begun; while [ ! -e $HOME/go ]; do sleep 0.05; done; echo finished";
     let mut scene = Scene::start(&server, "", script);
     scene.terminal.wait_for("begun");
@@ -133,8 +131,7 @@ fn ctrl_c_is_one_request_and_does_not_reach_the_command() {
 
 #[test]
 fn ctrl_c_twice_gives_back() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let mut scene = Scene::start(&server, "", "echo begun; exec sleep 1000");
     scene.terminal.wait_for("begun");
     scene.terminal.press(CTRL_C);
@@ -145,13 +142,12 @@ fn ctrl_c_twice_gives_back() {
     scene.terminal.press(CTRL_C);
     let (screen, _) = scene.finish();
     assert!(screen.contains("released t_000000000001"), "{screen}");
-    assert_eq!((server.task(1)["status"].as_str(), server.task(1)["attempt"].as_u64()), (Some("pending"), Some(0)));
+    server.assert_state(1, "pending", 0);
 }
 
 #[test]
 fn progress_bars_look_as_they_do_without_a_worker() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let script = r"printf 'first\n'; for i in 1 2 3; do printf '\r%s0%% of it' $i; sleep 0.05; done;
         while [ ! -e $HOME/go ]; do sleep 0.05; done; printf '\r100%% of it\n'; printf '\033[1mbold\033[0m\n'; ln -s $TASKQUEUE_RUN_DIR/output.log $HOME/log";
     let mut scene = Scene::start(&server, "--max-tasks 1", script);
@@ -169,8 +165,7 @@ fn progress_bars_look_as_they_do_without_a_worker() {
 
 #[test]
 fn the_end_of_the_terminal_is_a_request_to_stop() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     let scene = Scene::start(&server, "--on-stop release", "echo > $HOME/begun; exec sleep 1000");
     until("the run", || scene.folder.path().join("begun").exists());
     let home = scene.folder.text();
@@ -181,9 +176,7 @@ fn the_end_of_the_terminal_is_a_request_to_stop() {
 
 #[test]
 fn several_commands_have_no_terminal_and_their_lines_are_told_apart() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
-    server.create_once(2, json!({}));
+    let server = Server::with_tasks(2);
     let script = "[ -t 1 ] || echo no terminal; echo >> $HOME/begun; \
                   while [ $(wc -l < $HOME/begun) -lt 2 ]; do sleep 0.02; done";
     let scene = Scene::start(&server, "--max-tasks 2 --jobs 2", script);
@@ -206,8 +199,7 @@ echo the worker has ended
 
 #[test]
 fn ctrl_z_gives_the_terminal_to_the_shell_and_leases_are_still_renewed() {
-    let server = Server::start();
-    server.create_once(1, json!({}));
+    let server = Server::with_tasks(1);
     // Dropped after the terminal.
     let folder = Home::new();
     let (home, url) = (folder.text(), server.url());
