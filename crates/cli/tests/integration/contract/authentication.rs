@@ -90,21 +90,10 @@ fn health_and_schema_never_need_the_token() {
 #[test]
 fn no_spelling_of_a_path_goes_around_the_token() {
     let server = Server::with_token(TOKEN);
-    let targets = [
-        "/%61pi/v2/queues",
-        "//api/v2/queues",
-        "/./api/v2/queues",
-        "/x/../api/v2/queues",
-        "/api/v2/../v2/queues",
-        "/api/%76%32/queues",
-        "/API/v2/queues",
-        "/api//v2/queues",
-        "http://localhost/api/v2/queues",
-        "/api/v2/queues/",
-        "/api/v2/queues?x",
-        "/api%2Fv2/queues",
-    ];
-    for target in targets {
+    let targets = "/%61pi/v2/queues //api/v2/queues /./api/v2/queues /x/../api/v2/queues /api/v2/../v2/queues
+        /api/%76%32/queues /API/v2/queues /api//v2/queues http://localhost/api/v2/queues /api/v2/queues/
+        /api/v2/queues?x /api%2Fv2/queues";
+    for target in targets.split_whitespace() {
         let response = server.connect().exchange(&Request::new("GET", target)).unwrap();
         assert!(matches!(response.status, 400 | 401 | 404), "{response:?}");
         assert!(!response.text().starts_with('['), "{response:?}");

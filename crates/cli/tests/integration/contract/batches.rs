@@ -62,8 +62,7 @@ fn a_thousand_tasks_are_created_claimed_and_completed_with_three_requests() {
     assert_all(&ended, "refused", 1000);
     assert_eq!(ended[7]["error"], server.act(7, "unclaim", 7).expect(409).json()["error"]);
     assert_eq!(server.task(999)["result"], json!({"of": run_id(999)}));
-    let counts = server.get(&in_queue("/tasks/count?group_by=status")).expect(200).json();
-    assert_eq!(counts["items"], json!([{"key": {"status": "succeeded"}, "count": 1000}]));
+    assert_eq!(server.count("group_by=status")["items"], json!([{"key": {"status": "succeeded"}, "count": 1000}]));
 }
 
 #[test]
@@ -114,31 +113,23 @@ fn every_item_of_an_answer_survives_a_kill() {
 
     let claimed = server.batch("claim", claims(0..100));
     assert_all(&claimed, "claimed", 100);
-    server.kill();
-    server.start_again();
+    server.restart_by("KILL");
     assert_eq!(server.batch("claim", claims(0..100)), claimed);
     assert_all(&server.batch("report", reports(&claimed, "complete")), "done", 100);
-    server.kill();
-    server.start_again();
+    server.restart_by("KILL");
     assert_all(&server.batch("report", reports(&claimed, "complete")), "done", 100);
-    let counts = server.get(&in_queue("/tasks/count?status=succeeded")).expect(200).json();
-    assert_eq!(counts["count"], 100);
+    assert_eq!(server.count("status=succeeded")["count"], 100);
 }
 
-/// Sends a batch of claims that waits, and returns when it does.
-fn begin_waiting(server: &Server, numbers: std::ops::Range<usize>) -> Connection {
-    let before = server.count_log_lines(WAITS_FOR_SEVERAL);
-    let mut connection = server.connect();
-    let request = Request::new("POST", &path("claim")).header("Prefer", "wait=25").json(claims(numbers));
-    connection.write(&request.to_bytes()).unwrap();
-    server.await_log_lines(WAITS_FOR_SEVERAL, before + 1);
-    connection
+/// Claims with one request, which may wait.
+fn claim_all(numbers: std::ops::Range<usize>, seconds: u32) -> Request {
+    Request::new("POST", &path("claim")).waiting(seconds).json(claims(numbers))
 }
 
 #[test]
 fn a_batch_of_claims_waits_until_one_of_them_gets_a_task() {
     let server = Server::with_debug_log();
-    let mut waiter = begin_waiting(&server, 0..1000);
+    let mut waiter = server.begin_until_logged(&claim_all(0..1000, 25), WAITS_FOR_SEVERAL);
     let begun = Instant::now();
     server.create(1, json!({}));
     let response = waiter.read_response(true).unwrap();
@@ -149,8 +140,7 @@ fn a_batch_of_claims_waits_until_one_of_them_gets_a_task() {
     assert_all(&items[1..], "none", 999);
     // What is there is given at once, to as many as there is for.
     server.batch("create", creations(10..13));
-    let request = Request::new("POST", &path("claim")).header("Prefer", "wait=25").json(claims(2000..2005));
-    let items = server.send(&request).expect(200).json()["items"].as_array().unwrap().clone();
+    let items = server.send(&claim_all(2000..2005, 25)).expect(200).json()["items"].as_array().unwrap().clone();
     assert_all(&items[..3], "claimed", 3);
     assert_all(&items[3..], "none", 2);
 }
@@ -158,15 +148,13 @@ fn a_batch_of_claims_waits_until_one_of_them_gets_a_task() {
 #[test]
 fn the_wait_of_a_batch_ends_in_time_with_nothing_and_errors_do_not_wait() {
     let server = Server::with_queue();
-    let waiting = |body: Value| Request::new("POST", &path("claim")).header("Prefer", "wait=1").json(body);
     let begun = Instant::now();
-    let response = server.send(&waiting(claims(0..3))).expect(200);
+    let response = server.send(&claim_all(0..3, 1)).expect(200);
     assert!(begun.elapsed() >= Duration::from_secs(1));
     assert_eq!(response.header("Preference-Applied"), Some("wait=1"));
     assert_all(response.json()["items"].as_array().unwrap(), "none", 3);
-    let mut refused = Request::new("POST", &path("claim")).header("Prefer", "wait=60").json(json!({
-        "route": "default", "run_ids": ["x", run_id(1)],
-    }));
+    let body = json!({"route": "default", "run_ids": ["x", run_id(1)]});
+    let mut refused = Request::new("POST", &path("claim")).waiting(60).json(body);
     let items = server.send(&refused).expect(200).json();
     assert_eq!((&items["items"][0]["outcome"], &items["items"][1]["outcome"]), (&json!("refused"), &json!("none")));
     refused.target = "/api/v2/queues/none/tasks/batch/claim".into();
@@ -177,13 +165,12 @@ fn the_wait_of_a_batch_ends_in_time_with_nothing_and_errors_do_not_wait() {
 #[test]
 fn a_waiting_batch_whose_client_disconnected_claims_nothing() {
     let server = Server::with_debug_log();
-    drop(begin_waiting(&server, 0..500));
+    drop(server.begin_until_logged(&claim_all(0..500, 25), WAITS_FOR_SEVERAL));
     server.await_log_lines("the client of a waiting batch of claims has disconnected", 1);
     server.batch("create", creations(0..20));
     // A claim that would still be under way is before these at the writer.
-    (100..120).for_each(|n| drop(server.create(n, json!({"routes": ["nobody"]}))));
-    let counts = server.get(&in_queue("/tasks/count?status=running")).expect(200).json();
-    assert_eq!(counts["count"], 0);
+    server.create_each(100..120, |_| json!({"routes": ["nobody"]}));
+    assert_eq!(server.count("status=running")["count"], 0);
 }
 
 #[test]

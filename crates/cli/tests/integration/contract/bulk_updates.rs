@@ -17,9 +17,7 @@ fn assert_counts(response: Response, matched: usize, updated: usize) {
 #[test]
 fn every_matching_task_is_updated_at_one_moment() {
     let server = Server::with_queue();
-    for n in 1..=4 {
-        server.create(n, json!({"args": {"group": n % 2}}));
-    }
+    server.create_each(1..=4, |n| json!({"args": {"group": n % 2}}));
     let before = server.snapshot();
     let changes = json!({"name": "n", "args": {"x": 1}, "metadata": {"m": 1}, "priority": 7, "routes": ["b", "a"], "result": {"r": 1}});
     assert_counts(bulk(&server, "args.group == 1", &changes), 2, 2);
@@ -42,9 +40,7 @@ fn every_matching_task_is_updated_at_one_moment() {
 #[test]
 fn the_filter_sees_the_values_before_the_update() {
     let server = Server::with_queue();
-    for n in 1..=3 {
-        server.create(n, json!({"priority": n}));
-    }
+    server.create_each(1..=3, |n| json!({"priority": n}));
     assert_counts(bulk(&server, "priority < 3", &json!({"priority": 3})), 2, 2);
     assert_counts(bulk(&server, "priority == 3", &json!({"priority": 0})), 3, 3);
 }

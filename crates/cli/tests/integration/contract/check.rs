@@ -16,17 +16,14 @@ fn assert_sound(database: &str) -> (u64, u64) {
 }
 
 fn fill(server: &Server) {
-    for (n, state) in (1..).zip(STATES) {
-        server.create_in_state(n, state);
-    }
+    server.create_in_states(1);
     server.create(6, json!({"max_attempts": 9, "args": {"nul\0": [1.0, -0.0]}, "name": "é"}));
     for run in 1..=3 {
         server.claim(run);
         server.act(6, "unclaim", run).expect(204);
     }
     server.claim(4);
-    let output = json!({"run_id": run_id(4), "offset": 3, "text": "what it says"});
-    server.post(&of_task(6, "/output"), output).expect(204);
+    server.send(&output_request(6, 4, 3, "what it says")).expect(204);
     server.put(&of_worker(1), json!({"route": "a", "status": "busy", "task_id": task_id(1)})).expect(204);
     server.create(7, json!({}));
     server.delete(&of_task(7, "")).expect(204);

@@ -15,9 +15,7 @@ fn id_of(claim: &Response) -> String {
 #[test]
 fn each_task_succeeds_once_while_workers_give_back_and_fail() {
     let server = Server::with_queue();
-    for n in 0..60 {
-        server.create(n, json!({"max_attempts": 1000}));
-    }
+    server.create_each(0..60, |_| json!({"max_attempts": 1000}));
     let next_run = AtomicUsize::new(1);
     let succeeded: Vec<Vec<String>> = in_parallel(8, |_| {
         let mut mine = Vec::new();
@@ -38,7 +36,7 @@ fn each_task_succeeds_once_while_workers_give_back_and_fail() {
     let succeeded = succeeded.concat();
     assert_eq!(succeeded.iter().collect::<HashSet<_>>().len(), succeeded.len());
     // A worker may find nothing while others hold the rest, so some tasks may be left over.
-    let groups = server.get(&in_queue("/tasks/count?group_by=status")).json();
+    let groups = server.count("group_by=status");
     let count_of = |status: &str| {
         let items = groups["items"].as_array().unwrap().iter();
         items.filter(|item| item["key"]["status"] == status).map(|item| item["count"].as_u64().unwrap()).sum::<u64>()
@@ -98,11 +96,8 @@ fn a_claimed_task_never_disappears_with_its_queue() {
         server.create_queue("q");
         server.create(1, json!({}));
         let cascade = in_queue("?cascade=true");
-        let answers =
-            in_parallel(
-                2,
-                |side| if side == 0 { server.claim_for("q", "default", round) } else { server.delete(&cascade) },
-            );
+        let claim = || server.claim_for("q", "default", round);
+        let answers = in_parallel(2, |side| if side == 0 { claim() } else { server.delete(&cascade) });
         match (answers[0].status, answers[1].status) {
             (200, 409) => {
                 answers[1].assert_error(409, "queue_has_running_tasks");
@@ -119,9 +114,7 @@ fn a_claimed_task_never_disappears_with_its_queue() {
 #[test]
 fn a_walk_finds_every_unchanged_task_exactly_once_while_others_write() {
     let server = Server::with_queue();
-    for n in 0..60 {
-        server.create(n, json!({"priority": n % 5, "name": "stable"}));
-    }
+    server.create_each(0..60, |n| json!({"priority": n % 5, "name": "stable"}));
     let write = |id: usize, round: usize| {
         server.create(id, json!({"priority": round % 7, "name": "changing"}));
         server.patch(&of_task(id, ""), json!({"priority": (round + 3) % 7})).expect(200);
@@ -130,13 +123,9 @@ fn a_walk_finds_every_unchanged_task_exactly_once_while_others_write() {
     let writers: [&(dyn Fn(usize) + Sync); 2] =
         [&|round| write(1000 + round % 100, round), &|round| write(2000 + round % 100, round)];
     meanwhile(&writers, || {
-        for query in [
-            "order_by=priority",
-            "order_by=created_at",
-            "order_by=name&descending=no",
-            "order_by=updated_at&descending=no",
-        ] {
-            let stable: Vec<usize> = server.walk(query, 7).into_iter().filter(|&n| n < 60).collect();
+        for order in ["priority", "created_at", "name&descending=no", "updated_at&descending=no"] {
+            let query = format!("order_by={order}");
+            let stable: Vec<usize> = server.walk(&query, 7).into_iter().filter(|&n| n < 60).collect();
             assert_eq!(stable.len(), 60, "{query}: {stable:?}");
             assert_eq!(stable.iter().collect::<HashSet<_>>().len(), 60, "{query}: {stable:?}");
         }
@@ -146,9 +135,7 @@ fn a_walk_finds_every_unchanged_task_exactly_once_while_others_write() {
 #[test]
 fn count_and_items_of_a_grouped_page_come_from_one_moment() {
     let server = Server::with_queue();
-    for n in 0..20 {
-        server.create(n, json!({}));
-    }
+    server.create_each(0..20, |_| json!({}));
     let write = |extra: usize, task: usize, round: usize| {
         server.create(extra, json!({"priority": round}));
         server.cancel(task).expect(200);
@@ -159,7 +146,7 @@ fn count_and_items_of_a_grouped_page_come_from_one_moment() {
         [&|round| write(100, round % 10, round), &|round| write(200, 10 + round % 10, round)];
     meanwhile(&writers, || {
         for _ in 0..100 {
-            let page = server.get(&in_queue("/tasks/count?group_by=status")).expect(200).json();
+            let page = server.count("group_by=status");
             let sum: u64 = page["items"].as_array().unwrap().iter().map(|item| item["count"].as_u64().unwrap()).sum();
             assert_eq!(page["count"], Value::from(sum), "{page}");
         }

@@ -26,24 +26,12 @@ fn read_everything(server: &Server) -> Vec<String> {
     paths.iter().map(|path| server.get(path).expect(200).text()).collect()
 }
 
-fn stop(server: &mut Server, signal: &str) {
-    server.signal(signal);
-    server.wait();
-    server.start_again();
-}
-
 /// A queue with settings and with tasks in all states, an updated definition, a retry, tasks that wait, what a run says of itself,
 /// observations and a deleted queue.
 fn fill(server: &Server) {
-    for (n, state) in STATES.into_iter().enumerate() {
-        server.create_in_state(n, state);
-    }
-    for n in 10..16 {
-        server.create(
-            n,
-            json!({"priority": n % 2, "name": "é\u{10ffff}", "args": {"a\0": [1.0, -0.0, 1e300, i64::MIN]}}),
-        );
-    }
+    server.create_in_states(0);
+    let args = json!({"a\0": [1.0, -0.0, 1e300, i64::MIN]});
+    server.create_each(10..16, |n| json!({"priority": n % 2, "name": "é\u{10ffff}", "args": args}));
     server.patch(&of_task(10, ""), json!({"priority": 5, "result": {"r": null}})).expect(200);
     server.claim(1);
     server.act(10, "fail", 1).expect(204);
@@ -59,7 +47,7 @@ fn fill(server: &Server) {
     let claim = json!({"route": "told", "run_id": run_id(21), "worker": {"host": "gpu-3"}});
     server.post(&in_queue("/tasks/claim"), claim).expect(200);
     server.post(&of_task(21, "/progress"), json!({"run_id": run_id(21), "progress": {"step": 1}})).expect(204);
-    server.post(&of_task(21, "/output"), json!({"run_id": run_id(21), "offset": 0, "text": "abc"})).expect(204);
+    server.send(&output_request(21, 21, 0, "abc")).expect(204);
     let settings = json!({"max_running": 9, "route_limits": {"gpu": 2}, "retention": {"failed_seconds": 86_400}});
     server.patch(&in_queue("/settings"), settings).expect(200);
     server.create_queue("deleted");
@@ -72,9 +60,9 @@ fn all_that_reads_show_survives_a_stop_and_a_kill() {
         let mut server = Server::alone();
         fill(&server);
         let before = read_everything(&server);
-        stop(&mut server, signal);
+        server.restart_by(signal);
         assert_eq!(read_everything(&server), before, "SIG{signal}");
-        stop(&mut server, signal);
+        server.restart_by(signal);
         assert_eq!(read_everything(&server), before, "SIG{signal} twice");
     }
 }
@@ -86,10 +74,9 @@ type Stage = usize;
 fn load(server: &Server, thread: usize, journal: &Sender<(usize, Stage)>) {
     let route = format!("route-{thread}");
     for n in (thread * 100_000)..(thread + 1) * 100_000 {
-        let claim = json!({"route": route, "run_id": run_id(n)});
         let steps = [
             Request::new("PUT", &of_task(n, "")).json(json!({"routes": [route], "args": {"n": n}})),
-            Request::new("POST", &in_queue("/tasks/claim")).json(claim),
+            claim_request(&route, n),
             Request::new("POST", &of_task(n, "/complete")).json(json!({"run_id": run_id(n), "result": {"n": n}})),
         ];
         for (stage, (request, status)) in (1..).zip(steps.iter().zip([201, 200, 204])) {
@@ -126,7 +113,6 @@ fn stage_of(task: &Value) -> Stage {
     }
 }
 
-/// All tasks of `q` by number, with no number twice.
 /// Three times load, signal, restart; then every acknowledged stage must be there, and at most one more per thread.
 fn assert_nothing_acknowledged_is_lost(signal: &str) {
     let mut server = Server::alone();
@@ -146,8 +132,7 @@ fn assert_nothing_acknowledged_is_lost(signal: &str) {
         }
         ahead += found.len() - acknowledged.len();
         assert!(ahead <= 4 * (round + 1), "SIG{signal}: {ahead} stages that nobody asked for");
-        let count = server.get(&in_queue("/tasks/count?group_by=status")).json();
-        assert_eq!(count["count"], found.len());
+        assert_eq!(server.count("group_by=status")["count"], found.len());
     }
 }
 
@@ -171,7 +156,7 @@ fn no_activity_is_lost_by_a_stop() {
     let mut server = Server::alone();
     for n in 1..=3 {
         server.create(n, json!({}));
-        stop(&mut server, "TERM");
+        server.restart();
         assert_eq!(counted_as_created(&server), n as u64);
     }
 }
@@ -183,6 +168,6 @@ fn activity_that_is_older_than_five_seconds_survives_a_kill() {
     // The server saves every five seconds.
     let age = || server.get(&in_queue("/stats")).expect(200).json()["routes"][0]["oldest_pending_seconds"].as_f64();
     eventually("the task is six seconds old", || age() >= Some(6.0));
-    stop(&mut server, "KILL");
+    server.restart_by("KILL");
     assert_eq!(counted_as_created(&server), 1);
 }

@@ -37,10 +37,6 @@ fn task_id(letter: &str) -> String {
     format!("t_exampletask{letter}")
 }
 
-fn page_path(rest: &str) -> String {
-    format!("/api/v2/queues/q{rest}")
-}
-
 /// A server with the tasks and the workers of the page. Tasks that stay pending come last, so that claims find the others.
 fn server_with_examples() -> SharedServer {
     let server = Server::with_queue();
@@ -50,12 +46,12 @@ fn server_with_examples() -> SharedServer {
     tasks.sort_by_key(|task| task["then"].is_null());
     for task in &tasks {
         let letter = task["task"].as_str().unwrap();
-        let (path, run) = (page_path(&format!("/tasks/{}", task_id(letter))), format!("r_exampletask{letter}"));
+        let (path, run) = (in_queue(&format!("/tasks/{}", task_id(letter))), format!("r_exampletask{letter}"));
         server.put(&path, task["create"].clone()).expect(201);
         let then = task["then"].as_str().unwrap_or_default();
         if matches!(then, "claim" | "complete" | "fail") {
             let claim = json!({"route": task["create"]["routes"][0], "run_id": run, "worker": task["worker"]});
-            let claimed = server.post(&page_path("/tasks/claim"), claim).expect(200).json();
+            let claimed = server.post(&in_queue("/tasks/claim"), claim).expect(200).json();
             assert_eq!(claimed["task"]["id"], task_id(letter));
         }
         if !task["progress"].is_null() {
@@ -63,25 +59,21 @@ fn server_with_examples() -> SharedServer {
             server.post(&format!("{path}/progress"), body).expect(204);
         }
         match then {
-            "complete" => {
-                let body = json!({"run_id": run, "result": task["result"]});
-                server.post(&format!("{path}/complete"), body).expect(204);
-            }
-            "fail" => {
-                let body = json!({"run_id": run, "error": task["error"]});
-                server.post(&format!("{path}/fail"), body).expect(204);
+            "complete" | "fail" => {
+                let what = if then == "fail" { "error" } else { "result" };
+                server.post(&format!("{path}/{then}"), json!({"run_id": run, what: task[what]})).expect(204);
             }
             "cancel" => drop(server.post(&format!("{path}/cancel"), ()).expect(200)),
             _ => {}
         }
     }
     let report = |route: &str, status: &str, task: Value| json!({"route": route, "status": status, "task_id": task});
-    server.put(&page_path("/workers/w_exampleworkW"), report("gpu", "idle", Value::Null)).expect(204);
+    server.put(&in_queue("/workers/w_exampleworkW"), report("gpu", "idle", Value::Null)).expect(204);
     let mut busy = report("cpu", "busy", json!(task_id("D")));
     busy["metadata"] = json!({"host": "node-2"});
-    server.put(&page_path("/workers/w_exampleworkX"), busy).expect(204);
+    server.put(&in_queue("/workers/w_exampleworkX"), busy).expect(204);
     let telemetry = json!({"telemetry": {"cpu_percent": 350, "gpus": [{"utilization": 92}]}});
-    server.post(&page_path("/workers/w_exampleworkX/telemetry"), telemetry).expect(204);
+    server.post(&in_queue("/workers/w_exampleworkX/telemetry"), telemetry).expect(204);
     server
 }
 
@@ -104,7 +96,7 @@ fn every_example_of_the_filter_page_selects_what_the_page_says() {
             ("fuzzy search", "/tasks?name_fuzzy="),
         ] {
             let (Some(text), Some(selects)) = (cell(&row, column), cell(&row, "selects")) else { continue };
-            let page = server.get(&page_path(&format!("{path}{}", encode(text)))).expect(200).json();
+            let page = server.get(&in_queue(&format!("{path}{}", encode(text)))).expect(200).json();
             assert_eq!(letters(&page), selects, "{text}");
             tried += 1;
         }
@@ -118,15 +110,12 @@ fn every_wrong_filter_of_the_filter_page_is_refused_as_the_page_says() {
     let mut tried = 0;
     for row in rows() {
         let Some(text) = cell(&row, "wrong filter") else { continue };
-        let refused = server.get(&page_path(&format!("/tasks?filter={}", encode(text))));
+        let refused = server.get(&in_queue(&format!("/tasks?filter={}", encode(text))));
         let column = refused.assert_error(422, "invalid_filter")["column"].to_string();
         // A message may begin or end with code, so its quotes stay.
         let (_, message) = row.iter().find(|(name, _)| *name == "message").unwrap();
-        assert_eq!(
-            (column.as_str(), refused.json()["error"]["message"].as_str()),
-            (cell(&row, "column").unwrap(), Some(*message)),
-            "{text}"
-        );
+        assert_eq!(column, cell(&row, "column").unwrap(), "{text}");
+        assert_eq!(refused.json()["error"]["message"], *message, "{text}");
         tried += 1;
     }
     assert!(tried > 20, "only {tried} examples were found");

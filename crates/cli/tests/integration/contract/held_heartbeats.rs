@@ -7,18 +7,10 @@ use serde_json::json;
 
 use super::support::*;
 
-/// A heartbeat of run `n` for task `n` that is to be held.
-fn waiting(n: usize) -> Request {
-    let body = json!({"run_id": run_id(n)});
-    Request::new("POST", &of_task(n, "/heartbeat")).header("Prefer", "wait=25").json(body)
-}
-
-/// Sends a heartbeat of run `n`, and waits until it is held.
+/// Sends a heartbeat of run `n` for task `n`, and waits until it is held.
 fn hold(server: &Server, n: usize) -> Connection {
-    let (before, mut connection) = (server.count_log_lines(HELD), server.connect());
-    connection.write(&waiting(n).to_bytes()).unwrap();
-    server.await_log_lines(HELD, before + 1);
-    connection
+    let heartbeat = Request::new("POST", &of_task(n, "/heartbeat")).waiting(25);
+    server.begin_until_logged(&heartbeat.json(json!({"run_id": run_id(n)})), HELD)
 }
 
 #[track_caller]

@@ -4,6 +4,7 @@
 
 use serde_json::json;
 
+use super::json_handling::endpoints_with_body;
 use super::support::*;
 
 /// The server still reads and writes, and nothing in it has panicked.
@@ -14,24 +15,13 @@ fn assert_alive(server: &Server) {
     assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
 }
 
-/// Every endpoint that reads a body, and the code of an invalid one.
-fn readers() -> [(&'static str, String, &'static str); 5] {
-    [
-        ("PUT", of_task(1, ""), "invalid_task"),
-        ("PATCH", of_task(1, ""), "invalid_update"),
-        ("PATCH", in_queue("/tasks"), "invalid_update"),
-        ("POST", of_task(1, "/complete"), "invalid_request"),
-        ("PUT", of_worker(1), "invalid_request"),
-    ]
-}
-
 #[test]
 fn very_deep_bodies_are_refused() {
     let server = Server::with_queue();
     server.create(1, json!({}));
     for depth in [100, 130, 1000, 100_000, 500_000] {
         let arrays = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        for (method, path, code) in readers() {
+        for (method, path, code) in endpoints_with_body() {
             for body in
                 [arrays.clone(), format!("{{\"args\":{{\"a\":{arrays}}}}}"), format!("{{\"unknown\":{arrays}}}")]
             {
@@ -81,35 +71,13 @@ fn compressed_bodies_are_not_unpacked() {
 #[test]
 fn hostile_paths_are_answered_in_the_envelope() {
     let server = Server::with_queue();
-    let paths = [
-        "/api/v2/queues/..",
-        "/api/v2/queues/.",
-        "/api/v2/queues/../queues",
-        "/api/v2/../../etc/passwd",
-        "/../../etc/passwd",
-        "/api/v2/queues/%2e%2e",
-        "/api/v2/queues/q/tasks/..",
-        "/api/v2/queues/%00",
-        "/api/v2/queues/q%00",
-        "/api/v2/queues/%ff%fe",
-        "/api/v2/queues/%",
-        "/api/v2/queues/%zz",
-        "/api/v2/queues/%c0%af",
-        "/api/v2/queues/%ed%a0%80",
-        "/api/v2/queues/q/tasks/%",
-        "/api/v2/queues//tasks",
-        "/api/v2//queues/q",
-        "/api/v2/queues/a%2Fb",
-        "/api/v2/queues/q;x=1",
-        "/api/v2/queues/q/tasks/t_%25%25%25%25%25%25%25%25%25%25%25%25",
-        "/api/v2/queues/q/tasks/t_'--;DROP%20T",
-        "/api/v2/queues/q/workers/%F0%9F%98%80",
-        "/api/v2/queues/$(id)",
-        "/api/v2/queues/{queue}",
-        "/api/v2/queues/*",
-        "/*",
-    ];
-    for path in paths {
+    let paths = "/api/v2/queues/.. /api/v2/queues/. /api/v2/queues/../queues /api/v2/../../etc/passwd /../../etc/passwd
+        /api/v2/queues/%2e%2e /api/v2/queues/q/tasks/.. /api/v2/queues/%00 /api/v2/queues/q%00 /api/v2/queues/%ff%fe
+        /api/v2/queues/% /api/v2/queues/%zz /api/v2/queues/%c0%af /api/v2/queues/%ed%a0%80 /api/v2/queues/q/tasks/%
+        /api/v2/queues//tasks /api/v2//queues/q /api/v2/queues/a%2Fb /api/v2/queues/q;x=1
+        /api/v2/queues/q/tasks/t_%25%25%25%25%25%25%25%25%25%25%25%25 /api/v2/queues/q/tasks/t_'--;DROP%20T
+        /api/v2/queues/q/workers/%F0%9F%98%80 /api/v2/queues/$(id) /api/v2/queues/{queue} /api/v2/queues/* /*";
+    for path in paths.split_whitespace() {
         for method in ["GET", "PUT", "POST", "PATCH", "DELETE"] {
             let response = server.call(method, path, json!({}));
             assert!(matches!(response.status, 404 | 405 | 422), "{response:?}");
@@ -124,47 +92,18 @@ fn hostile_paths_are_answered_in_the_envelope() {
 #[test]
 fn statements_in_texts_are_just_texts() {
     let server = Server::with_queue();
-    let texts = [
-        "'; DROP TABLE tasks; --",
-        "\" OR \"\"=\"",
-        "' OR 1=1 --",
-        "%",
-        "_",
-        "\\",
-        "$.a",
-        "$[0]",
-        "{}",
-        "[]",
-        "NULL",
-        "a' || 'b",
-        "?1",
-        ":x",
-        "@x",
-        "$$",
-        "*/ 1 /*",
-        "\u{202e}abc",
-        "𝒳",
-        "`id`",
-        "${x}",
-        "{{x}}",
-        "<script>",
-        "%s%n",
-    ];
-    for (n, text) in texts.into_iter().enumerate() {
-        server.create(n, json!({"name": text, "args": {"v": text, "list": [text]}, "metadata": {text: text}}));
-    }
+    let texts = "'; DROP TABLE tasks; -- ¦ \" OR \"\"=\" ¦ ' OR 1=1 -- ¦ % ¦ _ ¦ \\ ¦ $.a ¦ $[0] ¦ {} ¦ [] ¦ NULL ¦ a' || 'b \
+                 ¦ ?1 ¦ :x ¦ @x ¦ $$ ¦ */ 1 /* ¦ \u{202e}abc ¦ 𝒳 ¦ `id` ¦ ${x} ¦ {{x}} ¦ <script> ¦ %s%n";
+    let texts: Vec<&str> = texts.split(" ¦ ").collect();
+    server.create_each(0..texts.len(), |n| {
+        let text = texts[n];
+        json!({"name": text, "args": {"v": text, "list": [text]}, "metadata": {text: text}})
+    });
     for (n, text) in texts.into_iter().enumerate() {
         let literal = json!(text).to_string();
         assert_eq!(numbers(&server.get(&tasks_where(&[("name", text)])).json()), [n], "{text}");
-        let filters = [
-            format!("name == {literal}"),
-            format!("name in [{literal}]"),
-            format!("args.v == {literal}"),
-            format!("{literal} in args.list"),
-            format!("{literal} in metadata"),
-        ];
-        for filter in filters {
-            server.assert_selections(&[(&filter, &[n])]);
+        for filter in ["name == @", "name in [@]", "args.v == @", "@ in args.list", "@ in metadata"] {
+            server.assert_selections(&[(&filter.replacen('@', &literal, 1), &[n])]);
         }
         server.get(&tasks_where(&[("cursor", text)])).assert_error(422, "invalid_cursor");
         server.get(&tasks_where(&[("order_by", text)])).assert_error(422, "invalid_request");
@@ -239,10 +178,8 @@ fn a_body_that_breaks_off_changes_nothing() {
     let server = Server::with_queue();
     for head in ["Content-Length: 100", "Transfer-Encoding: chunked"] {
         let mut connection = server.connect();
-        let start = format!(
-            "PUT {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{head}\r\n\r\n",
-            of_task(1, "")
-        );
+        let fields = format!("Host: localhost\r\nContent-Type: application/json\r\n{head}\r\n\r\n");
+        let start = format!("PUT {} HTTP/1.1\r\n{fields}", of_task(1, ""));
         connection.write(start.as_bytes()).unwrap();
         connection.write(if head.starts_with('C') { b"{}" } else { b"2\r\n{}\r\n" }).unwrap();
         drop(connection);
@@ -260,8 +197,8 @@ fn large_and_many_header_fields_are_no_failure() {
         if let Ok(response) = connection.exchange(&large) {
             assert!(response.status < 500, "round {round}: {response:?}");
         }
-        large =
-            (0..2000).fold(Request::new("GET", "/api/v2/queues"), |request, n| request.header(&format!("X-{n}"), "x"));
+        let plain = Request::new("GET", "/api/v2/queues");
+        large = (0..2000).fold(plain, |request, n| request.header(&format!("X-{n}"), "x"));
     }
     assert_alive(&server);
 }

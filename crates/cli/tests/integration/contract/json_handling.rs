@@ -6,7 +6,7 @@ use serde_json::json;
 use super::support::*;
 
 /// Every endpoint that needs a body: method, path, and the code of an invalid body.
-fn endpoints_with_body() -> Vec<(&'static str, String, &'static str)> {
+pub(super) fn endpoints_with_body() -> Vec<(&'static str, String, &'static str)> {
     vec![
         ("PUT", of_task(1, ""), "invalid_task"),
         ("PATCH", of_task(1, ""), "invalid_update"),

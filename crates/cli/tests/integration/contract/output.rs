@@ -5,13 +5,9 @@ use serde_json::{Value, json};
 
 use super::support::*;
 
-fn print_as(server: &Server, n: usize, run: usize, offset: u64, text: &str) -> Response {
-    server.post(&of_task(n, "/output"), json!({"run_id": run_id(run), "offset": offset, "text": text}))
-}
-
 #[track_caller]
-fn print(server: &Server, n: usize, offset: u64, text: &str) {
-    assert!(print_as(server, n, n, offset, text).expect(204).body.is_empty());
+fn print(server: &Server, n: usize, offset: usize, text: &str) {
+    assert!(server.send(&output_request(n, n, offset, text)).expect(204).body.is_empty());
 }
 
 /// The answer from `offset` on, of which the offsets were checked.
@@ -51,9 +47,9 @@ fn without_output_it_is_judged_and_not_kept() {
     server.create_queue("q");
     server.create_running(1);
     print(&server, 1, 0, "abc");
-    print_as(&server, 1, 2, 0, "abc").assert_error(409, "stale_run");
-    print_as(&server, 2, 2, 0, "abc").assert_error(404, "task_not_found");
-    let waiting = Request::new("GET", &of_task(1, "/output")).header("Prefer", "wait=25");
+    server.send(&output_request(1, 2, 0, "abc")).assert_error(409, "stale_run");
+    server.send(&output_request(2, 2, 0, "abc")).assert_error(404, "task_not_found");
+    let waiting = Request::new("GET", &of_task(1, "/output")).waiting(25);
     server.send(&waiting).assert_error(404, "output_not_found");
     let features = server.get("/api/v2/capabilities").expect(200).json()["features"].to_string();
     assert!(!features.contains("output") && features.contains("progress") && features.contains("telemetry"));
@@ -75,7 +71,7 @@ fn an_offset_is_an_integer_whose_end_is_below_2_to_the_63() {
         let body = format!(r#"{{"run_id":"{}","offset":{offset},"text":"abc"}}"#, run_id(1));
         server.post(&of_task(1, "/output"), body).assert_location("invalid_request", &json!(["body", "offset"]));
     }
-    print(&server, 1, i64::MAX as u64 - 3, "abc");
+    print(&server, 1, i64::MAX as usize - 3, "abc");
 }
 
 #[test]

@@ -26,21 +26,16 @@ fn await_left(server: &Server, expected: &[usize]) {
         }
         assert!(expected.iter().all(|n| left.contains(n)), "too much is gone: {left:?} instead of {expected:?}");
         assert!(begun.elapsed() < LATEST, "{left:?} are left, not {expected:?}");
-        let body = json!({"route": "nobody", "run_id": run_id(run)});
-        let wait = Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", "wait=1").json(body);
-        server.send(&wait).expect(204);
+        server.send(&claim_request("nobody", run).waiting(1)).expect(204);
     }
 }
 
 #[test]
 fn tasks_go_by_their_state_when_their_time_is_over_also_after_a_kill() {
     let mut server = Server::alone();
-    for (n, state) in STATES.into_iter().enumerate() {
-        server.create_in_state(n, state);
-    }
+    server.create_in_states(0);
     keep(&server, json!({"succeeded_seconds": 0}));
-    server.kill();
-    server.start_again();
+    server.restart_by("KILL");
     await_left(&server, &[0, 1, 3, 4]);
     keep(&server, json!({"failed_seconds": 1, "cancelled_seconds": 3_600}));
     await_left(&server, &[0, 1, 4]);
@@ -49,8 +44,7 @@ fn tasks_go_by_their_state_when_their_time_is_over_also_after_a_kill() {
     // Those that end later go, too.
     server.act(1, "complete", 1_001).expect(204);
     server.cancel(0).expect(200);
-    server.kill();
-    server.start_again();
+    server.restart_by("KILL");
     await_left(&server, &[]);
     server.get(&of_task(1, "")).assert_error(404, "task_not_found");
 }

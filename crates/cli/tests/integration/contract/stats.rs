@@ -42,9 +42,7 @@ fn an_empty_queue_has_zeros_and_nulls() {
 #[test]
 fn tasks_routes_and_workers_are_counted_and_what_happened_to_them() {
     let server = Server::with_queue();
-    for n in 1..=4 {
-        server.create(n, json!({"routes": ["default", "gpu"], "max_attempts": 1}));
-    }
+    server.create_each(1..=4, |_| json!({"routes": ["default", "gpu"], "max_attempts": 1}));
     server.put(&of_worker(1), idle()).expect(204);
     let first = server.claimed(1);
     server.post(&of_task(first, "/complete"), json!({"run_id": run_id(1), "result": {}})).expect(204);

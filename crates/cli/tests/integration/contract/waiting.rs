@@ -8,25 +8,9 @@ use serde_json::json;
 
 use super::support::*;
 
-/// A claim for a route by run `n` that waits for `seconds`.
-fn waiting(route: &str, n: usize, seconds: u32) -> Request {
-    let body = json!({"route": route, "run_id": run_id(n)});
-    Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
-}
-
-/// Sends a waiting claim and does not read its answer yet.
-fn begin(server: &Server, request: &Request) -> Connection {
-    let mut connection = server.connect();
-    connection.write(&request.to_bytes()).unwrap();
-    connection
-}
-
-/// The same, and waits until the claim has found no task and waits.
-fn begin_and_await_waiting(server: &Server, request: &Request) -> Connection {
-    let before = server.count_log_lines(WAITS);
-    let waiter = begin(server, request);
-    server.await_log_lines(WAITS, before + 1);
-    waiter
+/// A claim by run `n` that has found no task and waits for so many seconds.
+fn waiting(server: &Server, n: usize, seconds: u32) -> Connection {
+    server.begin_until_logged(&claim_request("default", n).waiting(seconds), WAITS)
 }
 
 #[track_caller]
@@ -46,9 +30,7 @@ fn without_the_header_nothing_is_different() {
     assert_eq!(names(&plain), ["content-type", "content-length", "taskqueue-server-version", "date"]);
     assert_eq!(names(&nothing.expect(204)), ["taskqueue-server-version", "date"]);
     for ignored in ["wait=0", "wait=x", "wait", "handling=lenient"] {
-        let body = json!({"route": "default", "run_id": run_id(1)});
-        let replay = Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", ignored).json(body);
-        let replay = server.send(&replay).expect(200);
+        let replay = server.send(&claim_request("default", 1).header("Prefer", ignored)).expect(200);
         assert_eq!((replay.text(), names(&replay)), (plain.text(), names(&plain)), "{ignored}");
     }
 }
@@ -56,7 +38,7 @@ fn without_the_header_nothing_is_different() {
 #[test]
 fn a_stop_answers_waiting_claims_and_a_restart_loses_nothing() {
     let mut server = Server::with_debug_log();
-    let mut waiters = [1, 2, 3].map(|n| begin_and_await_waiting(&server, &waiting("default", n, 60)));
+    let mut waiters = [1, 2, 3].map(|n| waiting(&server, n, 60));
     let begun = Instant::now();
     server.signal("TERM");
     for waiter in &mut waiters {
@@ -67,11 +49,11 @@ fn a_stop_answers_waiting_claims_and_a_restart_loses_nothing() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     server.start_again();
     // A kill is another matter: the connection ends, and the claim is made again.
-    let mut waiter = begin_and_await_waiting(&server, &waiting("default", 4, 60));
+    let mut waiter = waiting(&server, 4, 60);
     server.kill();
     assert!(waiter.read_response(true).is_err());
     server.start_again();
-    let mut waiter = begin_and_await_waiting(&server, &waiting("default", 4, 25));
+    let mut waiter = waiting(&server, 4, 25);
     server.create(1, json!({}));
     assert_eq!(task_of(&mut waiter), 1);
 }

@@ -13,25 +13,12 @@ const WAITS: &str = "a read of output waits";
 /// Task `n`, running as run `n`, which has printed `abc`.
 fn printing(server: &Server, n: usize) {
     server.create_running(n);
-    print(server, n, 0, "abc").expect(204);
+    server.send(&output_request(n, n, 0, "abc")).expect(204);
 }
 
-fn print(server: &Server, n: usize, offset: usize, text: &str) -> Response {
-    server.post(&of_task(n, "/output"), json!({"run_id": run_id(n), "offset": offset, "text": text}))
-}
-
-/// A read behind `offset` that waits for `seconds`.
-fn waiting(n: usize, offset: usize, seconds: u32) -> Request {
-    let path = of_task(n, &format!("/output?offset={offset}"));
-    Request::new("GET", &path).header("Prefer", &format!("wait={seconds}"))
-}
-
-/// Sends it, and waits until the server does.
-fn wait_for(server: &Server, n: usize, offset: usize) -> Connection {
-    let (before, mut connection) = (server.count_log_lines(WAITS), server.connect());
-    connection.write(&waiting(n, offset, 25).to_bytes()).unwrap();
-    server.await_log_lines(WAITS, before + 1);
-    connection
+/// A read behind `offset`, which waits.
+fn waiting(n: usize, offset: usize) -> Request {
+    Request::new("GET", &of_task(n, &format!("/output?offset={offset}"))).waiting(25)
 }
 
 #[track_caller]
@@ -46,14 +33,14 @@ fn a_read_waits_until_the_run_prints_or_ends() {
     let server = Server::with_debug_log();
     printing(&server, 1);
     printing(&server, 2);
-    let mut both = [wait_for(&server, 1, 3), wait_for(&server, 1, 3)];
-    let mut other = wait_for(&server, 2, 3);
+    let wait = |n: usize| server.begin_until_logged(&waiting(n, 3), WAITS);
+    let (mut both, mut other) = ([wait(1), wait(1)], wait(2));
     let begun = Instant::now();
-    print(&server, 1, 3, "d").expect(204);
+    server.send(&output_request(1, 1, 3, "d")).expect(204);
     both.iter_mut().for_each(|one| assert_output(one, 3, "d", false, Some("wait=25")));
     // The connection goes on, also with a read that waits again.
     assert_eq!(both[0].exchange(&Request::new("GET", "/health")).unwrap().status, 200);
-    both[1].write(&waiting(1, 4, 25).to_bytes()).unwrap();
+    both[1].write(&waiting(1, 4).to_bytes()).unwrap();
     server.await_log_lines(WAITS, 4);
     server.act(1, "complete", 1).expect(204);
     assert_output(&mut both[1], 4, "", true, Some("wait=25"));
@@ -76,9 +63,7 @@ fn what_was_acknowledged_before_a_kill_is_there_and_nothing_that_was_not_sent() 
                     scope.spawn(of_this_test(move || {
                         loop {
                             let text = line(offset);
-                            let body = json!({"run_id": run_id(n), "offset": offset, "text": text});
-                            let request = Request::new("POST", &of_task(n, "/output")).json(body);
-                            match server.try_send(&request) {
+                            match server.try_send(&output_request(n, n, offset, &text)) {
                                 Ok(response) => drop(response.expect(204)),
                                 Err(_) => return offset,
                             }

@@ -83,12 +83,6 @@ fn a_late_reader_gets_the_number_of_lost_lines() {
     assert!(!told.is_empty() && (20_001..20_030).contains(&all), "{told:?} and {} others", kept.len());
 }
 
-/// A claim that waits for so many seconds.
-fn waiting_claim(seconds: u32) -> Request {
-    let body = json!({"route": "default", "run_id": run_id(1)});
-    Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
-}
-
 /// The lines of a JSON log that are about requests.
 fn answered(log: &str) -> Vec<Value> {
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -116,10 +110,10 @@ fn a_server_logs_no_ordinary_request_unless_that_is_wanted() {
         server.put(&of_task(1, ""), "{").expect(422);
         // Waits that were asked for are not slowness.
         let begun = Instant::now();
-        server.send(&waiting_claim(2)).expect(204);
+        server.send(&claim_request("default", 1).waiting(2)).expect(204);
         server.create(1, json!({}));
         server.claim(2);
-        let heartbeat = Request::new("POST", &of_task(1, "/heartbeat")).header("Prefer", "wait=2");
+        let heartbeat = Request::new("POST", &of_task(1, "/heartbeat")).waiting(2);
         server.send(&heartbeat.json(json!({"run_id": run_id(2)}))).expect(200);
         let took = begun.elapsed();
         assert_eq!(server.terminate().code(), Some(0));
@@ -214,7 +208,7 @@ fn an_id_of_the_client_is_used_and_one_that_is_not_safe_is_replaced() {
         (Request::new("GET", "/api/v2/nope"), "x:3", 404),
         (wrong, "x@4", 401),
         // It is written outside of hyper.
-        (waiting_claim(1), "waits.5", 204),
+        (claim_request("default", 1).waiting(1), "waits.5", 204),
     ];
     for (request, id, status) in requests {
         assert_eq!(shown(named(request, id)), (status, Some(id.to_owned())));

@@ -7,28 +7,15 @@ use super::support::*;
 
 fn three_tasks() -> SharedServer {
     let server = Server::with_queue();
-    for n in 1..=3 {
-        server.create(n, json!({"name": format!("a{n}")}));
-    }
+    server.create_each(1..=3, |n| json!({"name": format!("a{n}")}));
     server
 }
 
 #[test]
 fn unknown_parameters_are_ignored_and_names_are_case_sensitive() {
     let server = three_tasks();
-    for query in [
-        "x=1",
-        "Limit=0",
-        "LIMIT=abc",
-        "Status=nonsense",
-        "filter[]=(",
-        "%20limit=0",
-        "limit%20=0",
-        "group_by=x",
-        "=",
-        "&&",
-        "",
-    ] {
+    let unknown = "x=1 Limit=0 LIMIT=abc Status=nonsense filter[]=( %20limit=0 limit%20=0 group_by=x = &&";
+    for query in unknown.split(' ').chain([""]) {
         assert_eq!(server.ids(query), [3, 2, 1], "{query}");
     }
     assert_eq!(server.ids("li%6Dit=1"), [3]);

@@ -272,7 +272,7 @@ fn a_worker_needs_the_scope_work_and_no_other() {
     let reader = tokens.create("reader", "--scope read --queue q");
     let server = tokens.serve(&["--queue", "q"]);
     let url = format!("http://{}", server.address);
-    (1..=4).for_each(|n| drop(server.create(n, json!({}))));
+    server.create_each(1..=4, |_| json!({}));
     let script = "echo '{\"step\": 1}' > $TASKQUEUE_PROGRESS_FILE; echo printed";
     run(
         &["loop", "--jobs", "2", "--max-tasks", "4", "--", "sh", "-c", script],

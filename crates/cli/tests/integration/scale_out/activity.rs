@@ -27,9 +27,7 @@ fn each_server_soon_tells_what_the_other_did() {
     let database = fresh_database();
     let (mut first, mut second) = (server(&database.url()), server(&database.url()));
     first.create_queue("q");
-    for n in 1..=3 {
-        first.create(n, json!({}));
-    }
+    first.create_each(1..=3, |_| json!({}));
     second.claim(1);
     assert_eq!((counted(&first).0, counted(&second).1), (3, 1), "its own work at once");
     let begun = Instant::now();

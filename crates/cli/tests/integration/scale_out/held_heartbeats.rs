@@ -12,7 +12,7 @@ fn hold(there: &Server, n: usize) -> Connection {
     there.create(n, json!({}));
     assert_eq!(there.claimed(n), n);
     let before = there.count_log_lines(HELD);
-    let heartbeat = Request::new("POST", &of_task(n, "/heartbeat")).header("Prefer", "wait=28");
+    let heartbeat = Request::new("POST", &of_task(n, "/heartbeat")).waiting(28);
     let mut connection = there.connect();
     connection.write(&heartbeat.json(json!({"run_id": run_id(n)})).to_bytes()).unwrap();
     there.await_log_lines(HELD, before + 1);

@@ -29,7 +29,7 @@ fn read(offset: usize) -> Request {
 fn followed(here: &Server, there: &Server, offset: usize, text: &str) {
     let before = there.count_log_lines(WAITS);
     let mut following = there.connect();
-    following.write(&read(offset).header("Prefer", "wait=28").to_bytes()).unwrap();
+    following.write(&read(offset).waiting(28).to_bytes()).unwrap();
     there.await_log_lines(WAITS, before + 1);
     // The first poll that sees a follower takes it for one that has missed something, and one may be under way.
     there.await_log_lines(POLLED, there.count_log_lines(POLLED) + 2);
@@ -45,7 +45,7 @@ fn assert_followed(url: &str) {
     (1..6).for_each(|offset| followed(&here, &there, offset, &offset.to_string()));
     let before = there.count_log_lines(WAITS);
     let mut following = there.connect();
-    following.write(&read(6).header("Prefer", "wait=28").to_bytes()).unwrap();
+    following.write(&read(6).waiting(28).to_bytes()).unwrap();
     there.await_log_lines(WAITS, before + 1);
     here.act(1, "complete", 1).expect(204);
     let output = following.read_response(true).unwrap().expect(200).json();

@@ -12,7 +12,7 @@ use crate::support::*;
 
 fn waiting(n: usize, seconds: u32) -> Request {
     let body = json!({"route": "default", "run_id": run_id(n)});
-    Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", &format!("wait={seconds}")).json(body)
+    Request::new("POST", &in_queue("/tasks/claim")).waiting(seconds).json(body)
 }
 
 /// Sends a waiting claim, and waits until it has found nothing.

@@ -51,9 +51,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 
 /// Tasks from `first` on, of 50 KB each.
 fn create_large(server: &Server, first: usize, count: usize) {
-    for n in first..first + count {
-        server.create(n, json!({"args": {"text": "x".repeat(50_000)}}));
-    }
+    server.create_each(first..first + count, |_| json!({"args": {"text": "x".repeat(50_000)}}));
 }
 
 #[track_caller]
@@ -160,9 +158,7 @@ fn a_server_that_is_killed_or_stopped_during_a_backup_loses_nothing_and_the_back
         let mut copying = spawn_backup(&database, &to);
         await_copied(&to, 1);
         server.create(100, json!({}));
-        server.signal(signal);
-        server.wait();
-        server.start_again();
+        server.restart_by(signal);
         server.create(101, json!({}));
         assert!(copying.wait().unwrap().success(), "{signal}");
         assert_sound(&to);

@@ -74,8 +74,7 @@ fn a_second_server_is_refused_under_every_other_name_of_the_file() {
 
     eventually("writes are taken again", || request(&mut server.connect(), "PUT", &of_task(3, "")).status < 300);
     let before = server.ids(BY_ID);
-    server.kill();
-    server.start_again();
+    server.restart_by("KILL");
     assert_eq!(server.ids(BY_ID), before);
 }
 
@@ -106,15 +105,12 @@ fn everything_acknowledged_survives_a_kill_after_files_of_the_database_were_remo
         let file = server.database.file();
         server.create(1, json!({"priority": 1}));
         let older = fs::read(with_suffix(&file, "-wal")).unwrap();
-        for n in 2..20 {
-            server.create(n, json!({}));
-        }
+        server.create_each(2..20, |_| json!({}));
         server.patch(&of_task(1, ""), json!({"priority": 7})).expect(200);
         deed(&file, &older);
         assert_stopped(&server, 20);
         server.await_log_lines("start the server again", 1);
-        server.kill();
-        server.start_again();
+        server.restart_by("KILL");
         assert_eq!(server.ids(BY_ID), (1..20).collect::<Vec<_>>(), "{what}");
         assert_eq!(server.task(1)["priority"], 7, "{what}");
         server.create(20, json!({}));
@@ -126,9 +122,7 @@ fn everything_acknowledged_survives_a_kill_after_files_of_the_database_were_remo
 #[test]
 fn readers_that_were_idle_when_the_log_was_removed_read_what_was_acknowledged() {
     let server = Server::alone();
-    for n in 1..5 {
-        server.create(n, json!({}));
-    }
+    server.create_each(1..5, |_| json!({}));
     fs::remove_file(with_suffix(&server.database.file(), "-wal")).unwrap();
     assert_eq!(server.ids(BY_ID), [1, 2, 3, 4]);
     assert_eq!(server.task(4)["status"], "pending");
@@ -152,8 +146,7 @@ fn no_answer_is_given_for_what_lies_in_a_removed_log_alone() {
         })
         .concat();
         assert!(acknowledged.len() < 4 * MANY, "nobody noticed");
-        server.kill();
-        server.start_again();
+        server.restart_by("KILL");
         let lost: Vec<_> = acknowledged.iter().filter(|n| server.get(&of_task(**n, "")).status != 200).collect();
         assert!(lost.is_empty(), "round {round}: {lost:?} of {}: {}", acknowledged.len(), server.stderr());
     }
@@ -163,9 +156,7 @@ fn no_answer_is_given_for_what_lies_in_a_removed_log_alone() {
 fn a_database_that_was_deleted_can_be_copied_from_the_running_server() {
     let mut server = Server::alone();
     let file = server.database.file();
-    for n in 1..8 {
-        server.create(n, json!({}));
-    }
+    server.create_each(1..8, |_| json!({}));
     fs::remove_file(&file).unwrap();
     assert_stopped(&server, 8);
     server.await_log_lines("copy /proc/", 1);

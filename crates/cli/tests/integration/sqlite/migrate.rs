@@ -25,9 +25,7 @@ fn queues(database: &Database) -> Option<String> {
 /// A stopped server whose queue `q` has a task in every state.
 fn filled() -> Server {
     let mut server = Server::alone();
-    for (n, state) in (1..).zip(STATES) {
-        server.create_in_state(n, state);
-    }
+    server.create_in_states(1);
     let worker = json!({"host": "gpu-3", "nul": "\u{0}"});
     for n in [2, 3, 4] {
         // The tasks that were claimed, once more: who ran them last comes along.

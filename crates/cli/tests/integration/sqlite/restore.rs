@@ -34,9 +34,7 @@ fn assert_refuses(from: &Path, database: &Path, more: &[&str], why: &str) {
 #[test]
 fn a_backup_is_restored_to_a_new_place_with_its_active_runs() {
     let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
-    for (n, state) in (1..).zip(STATES) {
-        server.create_in_state(n, state);
-    }
+    server.create_in_states(1);
     let before = server.snapshot();
     let [copy, place] = ["copy.db", "new.db"].map(|name| folder.path().join(name));
     backup(&server.database.file(), &copy);
@@ -78,8 +76,7 @@ fn a_database_that_a_server_uses_is_never_replaced() {
     server.create(1, json!({}));
     assert_refuses(&copy, &database, &["--replace"], "in use by another server");
     server.create(2, json!({}));
-    server.kill();
-    server.start_again();
+    server.restart_by("KILL");
     assert_eq!(server.ids(BY_ID), [1, 2]);
 }
 
@@ -87,9 +84,7 @@ fn a_database_that_a_server_uses_is_never_replaced() {
 fn a_backup_that_is_damaged_is_not_restored() {
     let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
-    for n in 0..200 {
-        server.create(n, json!({"args": {"text": "x".repeat(1_000)}}));
-    }
+    server.create_each(0..200, |_| json!({"args": {"text": "x".repeat(1_000)}}));
     backup(&database, &copy);
     server.terminate();
     let before = server.database.contents();
@@ -154,9 +149,7 @@ fn what_is_no_database_of_ours_and_what_a_link_leads_to_is_never_replaced() {
 #[test]
 fn a_restore_that_is_killed_harms_nothing_and_the_next_one_names_what_it_left() {
     let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
-    for n in 0..20 {
-        server.create(n, json!({"args": {"text": "x".repeat(50_000)}}));
-    }
+    server.create_each(0..20, |_| json!({"args": {"text": "x".repeat(50_000)}}));
     server.terminate();
     let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
     backup(&database, &copy);

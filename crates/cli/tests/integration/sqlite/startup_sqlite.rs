@@ -39,8 +39,7 @@ fn a_second_server_on_the_same_file_is_refused() {
     assert_refuses(&serving(&database), &[]);
     server.create(1, json!({}));
     assert_refuses(&serving(&database), &[]);
-    server.kill();
-    server.start_again();
+    server.restart_by("KILL");
     assert_eq!(server.ids(""), [1]);
 }
 

@@ -77,9 +77,7 @@ fn the_pin_comes_from_the_environment_or_the_file_that_names_the_server_and_is_s
 #[test]
 fn a_worker_and_its_commands_work_behind_tls_with_a_pin() {
     let (server, pin) = self_signed(Some(TOKEN), &[]);
-    for n in 1..=5 {
-        server.create(n, json!({}));
-    }
+    server.create_each(1..=5, |_| json!({}));
     let runs = tempfile::tempdir().unwrap();
     let worker = ["loop", "--queue", "q", "--tls-pin", &pin, "--max-tasks", "5"];
     let command = format!("{} health -o quiet >&2", env!("CARGO_BIN_EXE_taskqueue"));
@@ -273,7 +271,7 @@ fn a_waiting_claim_is_answered_behind_tls_and_ends_with_its_client() {
     let (server, _) = self_signed(None, &["--log-level", "debug"]);
     let claim = |run| {
         let body = json!({"route": "default", "run_id": run_id(run)});
-        Request::new("POST", &in_queue("/tasks/claim")).header("Prefer", "wait=25").json(body)
+        Request::new("POST", &in_queue("/tasks/claim")).waiting(25).json(body)
     };
     let mut leaving = server.connect();
     leaving.write(&claim(1).to_bytes()).unwrap();

@@ -7,6 +7,7 @@ mod fake_server;
 mod http;
 mod process;
 mod ran;
+mod requests;
 mod shared;
 mod tls;
 
@@ -16,5 +17,6 @@ pub(crate) use fake_server::*;
 pub(crate) use http::*;
 pub(crate) use process::*;
 pub(crate) use ran::Ran;
+pub(crate) use requests::*;
 pub(crate) use shared::*;
 pub(crate) use tls::*;

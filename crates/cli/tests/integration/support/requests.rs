@@ -1,0 +1,70 @@
+//! Requests that several files of tests send, and requests whose answers are read later.
+
+use serde_json::{Value, json};
+
+use super::{Connection, IntoBody, Request, STATES, Server, in_queue, of_task, run_id};
+
+/// A claim for a route in the queue `q`.
+pub(crate) fn claim_request(route: &str, run: usize) -> Request {
+    Request::new("POST", &in_queue("/tasks/claim")).json(json!({"route": route, "run_id": run_id(run)}))
+}
+
+/// What a run of task `n` prints, from this offset on.
+pub(crate) fn output_request(n: usize, run: usize, offset: usize, text: &str) -> Request {
+    let body = json!({"run_id": run_id(run), "offset": offset, "text": text});
+    Request::new("POST", &of_task(n, "/output")).json(body)
+}
+
+impl Request {
+    /// The same request, which may wait for its answer (`Prefer: wait=N`).
+    pub(crate) fn waiting(self, seconds: u32) -> Self {
+        self.header("Prefer", &format!("wait={seconds}"))
+    }
+}
+
+impl Server {
+    /// Sends a request on a connection of its own, which will have the answer.
+    pub(crate) fn begin_request(&self, request: &Request) -> Connection {
+        let mut connection = self.connect();
+        connection.write(&request.to_bytes()).unwrap();
+        connection
+    }
+
+    /// The same, and waits until the server logs this text once more: that the request waits.
+    #[track_caller]
+    pub(crate) fn begin_until_logged(&self, request: &Request, text: &str) -> Connection {
+        let before = self.count_log_lines(text);
+        let connection = self.begin_request(request);
+        self.await_log_lines(text, before + 1);
+        connection
+    }
+
+    /// Creates these tasks, each with the body for its number.
+    #[track_caller]
+    pub(crate) fn create_each<B: IntoBody>(&self, numbers: impl IntoIterator<Item = usize>, body: impl Fn(usize) -> B) {
+        for n in numbers {
+            self.create(n, body(n));
+        }
+    }
+
+    /// Creates a task in each of the five states, from number `first` on.
+    #[track_caller]
+    pub(crate) fn create_in_states(&self, first: usize) {
+        for (n, state) in (first..).zip(STATES) {
+            self.create_in_state(n, state);
+        }
+    }
+
+    /// What a count of the tasks of `q` answers.
+    #[track_caller]
+    pub(crate) fn count(&self, query: &str) -> Value {
+        self.get(&in_queue(&format!("/tasks/count?{query}"))).expect(200).json()
+    }
+
+    /// Ends the server with this signal, and starts it again.
+    pub(crate) fn restart_by(&mut self, signal: &str) {
+        self.signal(signal);
+        self.wait();
+        self.start_again();
+    }
+}
