@@ -2,10 +2,7 @@
 //! (docs/reference/http-api.md §2.1; exit status 2 for bad arguments, 1 with one line on standard error for everything
 //! else). What is about the database itself stands in `startup_sqlite.rs` and in `startup_postgres.rs`.
 
-use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -80,16 +77,11 @@ fn a_token_must_be_visible_ascii() {
     Server::with_token(&String::from_iter('!'..='~')).create_queue("q");
 }
 
-fn write_privately(path: &Path, content: &str) {
-    fs::write(path, content).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
-}
-
 #[test]
 fn a_token_may_come_from_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");
-    write_privately(&file, "from-file\n");
+    put_in_place(&file, "from-file\n", 0o600);
     let mut server = Server::with_arguments(&["--token-file", file.to_str().unwrap()]);
     server.get("/api/v2/queues").assert_error(401, "unauthorized");
     server.token = Some("from-file".to_owned());
@@ -103,7 +95,7 @@ fn an_unusable_token_file_is_refused() {
     let mut arguments = serving(&database);
     arguments.extend(["--token-file", file.to_str().unwrap()]);
     assert_refuses(&arguments, &[]);
-    write_privately(&file, "two\nlines");
+    put_in_place(&file, "two\nlines", 0o600);
     assert_refuses(&arguments, &[]);
 }
 
@@ -111,16 +103,16 @@ fn an_unusable_token_file_is_refused() {
 fn a_token_file_that_others_can_read_is_refused() {
     let (directory, database) = (tempfile::tempdir().unwrap(), Database::new());
     let (file, link, database) = (directory.path().join("token"), directory.path().join("link"), database.argument());
-    write_privately(&file, "hush");
+    put_in_place(&file, "hush", 0o600);
     std::os::unix::fs::symlink(&file, &link).unwrap();
     for (mode, path) in [(0o640, &file), (0o604, &file), (0o644, &link)] {
-        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(&file, mode);
         let mut arguments = serving(&database);
         arguments.extend(["--token-file", path.to_str().unwrap()]);
         let message = run(&arguments, &[]).refuses_with(2, &[&format!("run: chmod 600 {}", path.display())]);
         assert!(!message.contains("hush"), "{message}");
     }
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
+    set_mode(&file, 0o400);
     Server::with_arguments(&["--token-file", link.to_str().unwrap()]).get("/health").expect(200);
 }
 
@@ -140,7 +132,7 @@ fn a_unix_socket_is_for_its_owner_only() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s.sock");
     let mut server = Server::with_arguments(&["--listen", &format!("unix:{}", socket.display())]);
-    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(mode(&socket), 0o600);
     let mut connection = Connection::unix(&socket).unwrap();
     connection.exchange(&Request::new("PUT", "/api/v2/queues/q")).unwrap().expect(201);
     assert_eq!(server.terminate().code(), Some(0));

@@ -18,7 +18,7 @@ fn task_of(connection: &mut Connection) -> usize {
     let response = connection.read_response(true).unwrap();
     assert_eq!(response.status, 200, "{response:?}");
     assert_eq!(response.header("Preference-Applied"), Some("wait=25"));
-    response.json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap()
+    claimed_task(&response)
 }
 
 #[test]

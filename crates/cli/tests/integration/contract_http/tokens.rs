@@ -2,9 +2,7 @@
 //! (docs/reference/http-api.md §2.3). That every endpoint has a scope is tested in the crate `server`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use taskqueue_test_postgres::eventually;
@@ -36,12 +34,8 @@ impl Tokens {
         self.path().to_str().unwrap().to_owned()
     }
 
-    /// Replaces the file at once, as editors and configuration systems do.
     fn write(&self, text: &str) {
-        let new = self.folder.path().join("new");
-        fs::write(&new, text).unwrap();
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o644)).unwrap();
-        fs::rename(new, self.path()).unwrap();
+        put_in_place(&self.path(), text, 0o644);
     }
 
     fn text(&self) -> String {
@@ -60,16 +54,10 @@ impl Tokens {
         token
     }
 
-    /// A start would wait until nobody has changed the file for a second.
-    fn make_old(&self) {
-        let a_while_ago = SystemTime::now() - Duration::from_secs(60);
-        fs::File::options().write(true).open(self.path()).unwrap().set_modified(a_while_ago).unwrap();
-    }
-
     /// A server with this file and the token that opens everything, which its requests carry.
     fn serve(&self, flags: &[&str]) -> Server {
         let path = self.argument();
-        self.make_old();
+        make_old(&self.path());
         Server::launch(Some(BOSS), &[&["--tokens", path.as_str()], flags].concat())
     }
 }
@@ -106,10 +94,8 @@ fn a_token_opens_its_scopes_in_its_queues_and_nothing_else() {
     with(&server, &reader, "PUT", "/api/v2/queues/exp-2", ()).assert_error(403, "forbidden");
     with(&server, &admin, "PUT", "/api/v2/queues/exp-2", ()).expect(201);
     with(&server, &admin, "PUT", "/api/v2/queues/prod", ()).assert_error(403, "forbidden");
-    assert_eq!(
-        with(&server, &admin, "GET", "/api/v2/queues", ()).json(),
-        json!([{"name": "exp-1"}, {"name": "exp-2"}])
-    );
+    let seen = with(&server, &admin, "GET", "/api/v2/queues", ()).json();
+    assert_eq!(seen, json!([{"name": "exp-1"}, {"name": "exp-2"}]));
     for token in [&worker, &reader, &admin] {
         with(&server, token, "GET", "/api/v2/capabilities", ()).expect(200);
     }
@@ -153,7 +139,7 @@ fn the_file_is_followed_and_only_a_valid_one_is_taken() {
     tokens.write(&good.split("\n\n").nth(1).unwrap().replace("\"read\"", "\"submit\""));
     eventually("the old token is out", || status(&first) == 401);
     assert_eq!([status(&second), status(BOSS)], [403, 200]);
-    fs::set_permissions(tokens.path(), fs::Permissions::from_mode(0o666)).unwrap();
+    set_mode(&tokens.path(), 0o666);
     server.await_log_lines("can be changed by others", 1);
     assert_eq!(server.count_log_lines("the tokens file cannot be used"), 3, "{}", server.stderr());
 }
@@ -206,12 +192,12 @@ fn a_file_that_cannot_be_used_refuses_the_start() {
         ("# Perhaps its last line is still being written", "last line"),
     ] {
         tokens.write(text);
-        tokens.make_old();
+        make_old(&tokens.path());
         let message = assert_refuses(&arguments, &[]);
         assert!(message.contains(expected) && message.contains(&path) && !message.contains("secret"), "{message}");
     }
     tokens.write("");
-    fs::set_permissions(tokens.path(), fs::Permissions::from_mode(0o664)).unwrap();
+    set_mode(&tokens.path(), 0o664);
     assert!(assert_refuses(&arguments, &[]).contains("chmod go-w"));
     fs::remove_file(tokens.path()).unwrap();
     assert!(assert_refuses(&arguments, &[]).contains("cannot read the tokens file"));
@@ -274,11 +260,8 @@ fn a_worker_needs_the_scope_work_and_no_other() {
     let url = format!("http://{}", server.address);
     server.create_each(1..=4, |_| json!({}));
     let script = "echo '{\"step\": 1}' > $TASKQUEUE_PROGRESS_FILE; echo printed";
-    run(
-        &["loop", "--jobs", "2", "--max-tasks", "4", "--", "sh", "-c", script],
-        &environment(&url, &worker, home.path()),
-    )
-    .ok();
+    let work = ["loop", "--jobs", "2", "--max-tasks", "4", "--", "sh", "-c", script];
+    run(&work, &environment(&url, &worker, home.path())).ok();
     for n in 1..=4 {
         let task = server.task(n);
         assert_eq!((&task["status"], &task["progress"]), (&json!("succeeded"), &json!({"step": 1})), "{task}");
@@ -306,12 +289,10 @@ fn the_command_line_says_what_its_token_lacks() {
 fn tokens_are_made_and_checked_without_a_server() {
     let tokens = Tokens::new();
     let path = tokens.argument();
-    let made = run(&["token", "create", "ci", "--scope", "read,submit", "--queue", "exp-*", "--output", "json"], &[]);
-    let made = made.json();
-    assert_eq!(
-        (&made["name"], &made["scopes"], &made["queues"]),
-        (&json!("ci"), &json!(["read", "submit"]), &json!(["exp-*"]))
-    );
+    let create = ["token", "create", "ci", "--scope", "read,submit", "--queue", "exp-*", "--output", "json"];
+    let made = run(&create, &[]).json();
+    let shown = json!([made["name"], made["scopes"], made["queues"]]);
+    assert_eq!(shown, json!(["ci", ["read", "submit"], ["exp-*"]]));
     tokens.write(made["lines"].as_str().unwrap());
     let mut server = Server::with_arguments(&["--tokens", &path]);
     server.token = Some(made["token"].as_str().unwrap().to_owned());

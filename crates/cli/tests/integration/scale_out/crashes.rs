@@ -43,10 +43,9 @@ fn work(server: &Server, numbers: impl Iterator<Item = usize>, stop: &AtomicBool
         let Some(created) = send_until_accepted(server, &create) else { return };
         assert!(matches!(created.status, 200 | 201), "{created:?}");
         journal.send(Acknowledged::Created(n)).unwrap();
-        let claim = Request::new("POST", &in_queue("/tasks/claim")).json(json!({"route": route, "run_id": run_id(n)}));
-        let Some(claimed) = send_until_accepted(server, &claim) else { return };
+        let Some(claimed) = send_until_accepted(server, &claim_request(&route, n)) else { return };
         // Every client creates a task before it claims one, so there is always one left.
-        let task: usize = claimed.expect(200).json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap();
+        let task = claimed_task(&claimed.expect(200));
         journal.send(Acknowledged::Claimed(task, n)).unwrap();
         let body = json!({"run_id": run_id(n), "result": {"run": n}});
         let complete = Request::new("POST", &of_task(task, "/complete")).json(body);
@@ -107,7 +106,7 @@ fn assert_present(server: &Server, acknowledged: &[Acknowledged]) {
             }
         }
     }
-    let counts = server.get(&in_queue("/tasks/count?group_by=status")).json();
+    let counts = server.count("group_by=status");
     assert_eq!(counts["count"], found.len());
     for group in counts["items"].as_array().unwrap() {
         let status = &group["key"]["status"];

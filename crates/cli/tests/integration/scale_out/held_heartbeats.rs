@@ -4,19 +4,15 @@
 use serde_json::json;
 use taskqueue_test_postgres::{Cluster, PoolMode, Pooler};
 
-use super::{NOTIFIED, announced, found_by_next_poll, fresh_database, logging_server, notified};
+use super::{NOTIFIED, announced, found_by_next_poll, fresh_database, logging_servers, notified};
 use crate::support::*;
 
 /// Task `n` runs as run `n`, whose heartbeat is held there.
 fn hold(there: &Server, n: usize) -> Connection {
     there.create(n, json!({}));
     assert_eq!(there.claimed(n), n);
-    let before = there.count_log_lines(HELD);
     let heartbeat = Request::new("POST", &of_task(n, "/heartbeat")).waiting(28);
-    let mut connection = there.connect();
-    connection.write(&heartbeat.json(json!({"run_id": run_id(n)})).to_bytes()).unwrap();
-    there.await_log_lines(HELD, before + 1);
-    connection
+    there.begin_until_logged(&heartbeat.json(json!({"run_id": run_id(n)})), HELD)
 }
 
 /// The run of task `n` is ended here.
@@ -37,8 +33,7 @@ fn told(held: &mut Connection, action: &str) {
 #[test]
 fn a_cancel_at_one_server_ends_a_heartbeat_that_is_held_at_another() {
     let database = fresh_database();
-    let (here, there) = (logging_server(&database.url()), logging_server(&database.url()));
-    here.create_queue("q");
+    let [here, there] = logging_servers(&database.url());
     for n in 0..4 {
         // Only who is known to hold heartbeats is notified. The unit tests of the store have that this ends the wait.
         let mut held = announced(&here, || hold(&there, n));
@@ -59,8 +54,7 @@ fn a_cancel_at_one_server_ends_a_heartbeat_that_is_held_at_another() {
 fn behind_a_pooler_polling_ends_held_heartbeats() {
     let database = fresh_database();
     let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
-    let (here, there) = (logging_server(&pooler.url(&database)), logging_server(&pooler.url(&database)));
-    here.create_queue("q");
+    let [here, there] = logging_servers(&pooler.url(&database));
     for n in 0..5 {
         let mut held = hold(&there, n);
         // A poll comes every second, and within 2 seconds is specified.
@@ -72,8 +66,7 @@ fn behind_a_pooler_polling_ends_held_heartbeats() {
 #[test]
 fn a_task_that_was_cancelled_and_deleted_elsewhere_ends_its_held_heartbeat() {
     let database = fresh_database();
-    let (here, there) = (logging_server(&database.url()), logging_server(&database.url()));
-    here.create_queue("q");
+    let [here, there] = logging_servers(&database.url());
     let mut held = hold(&there, 1);
     here.cancel(1).expect(200);
     here.delete("/api/v2/queues/q?cascade=true").expect(204);

@@ -18,9 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What the killed server does: small commands of many clients, and long ones, which need the queue for themselves.
 fn requests() -> [Box<dyn Fn(usize) -> Request + Sync>; 5] {
     let create = |n: usize| Request::new("PUT", &of_task(n, "")).json(json!({}));
-    let claim = |n: usize| {
-        Request::new("POST", &in_queue("/tasks/claim")).json(json!({"route": "default", "run_id": run_id(n)}))
-    };
+    let claim = |n: usize| claim_request("default", n);
     let settings =
         |n: usize| Request::new("PATCH", &in_queue("/settings")).json(json!({"max_running": 100_000 + n % 2}));
     let update = |n: usize| {

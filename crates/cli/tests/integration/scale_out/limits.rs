@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use taskqueue_test_postgres::eventually;
 
 use super::servers::Addresses;
@@ -60,36 +60,30 @@ fn observe_fall(addresses: &Addresses, to: Limits) {
 /// limit of a second, and nobody ends its run.
 fn work(lane: usize, addresses: &Addresses, next_run: &AtomicUsize, claimed: &AtomicU64, stop: &AtomicBool) {
     let route = if lane.is_multiple_of(2) { "gpu" } else { "cpu" };
-    let mut held: Vec<(usize, String)> = Vec::new();
-    let end = |task: usize, run: &str| {
-        let (action, body) = match task % 4 {
-            0 => ("complete", json!({"run_id": run, "result": {}})),
-            1 => ("fail", json!({"run_id": run, "error": {"type": "E", "message": "m"}})),
-            2 => ("unclaim", json!({"run_id": run})),
-            _ => ("cancel", Value::Null),
-        };
-        let request = Request::new("POST", &of_task(task, &format!("/{action}")));
-        let request = if body.is_null() { request } else { request.json(body) };
+    let mut held: Vec<(usize, usize)> = Vec::new();
+    let end = |task: usize, run: usize| {
+        let action = ["complete", "fail", "unclaim", "cancel"][task % 4];
+        // A cancel ignores its body.
+        let request = Request::new("POST", &of_task(task, &format!("/{action}"))).json(action_body(action, run));
         let answer = addresses.send(lane, &request);
         // The server may have died after the first of two tries; a cancel is then a conflict.
         assert!(matches!(answer.status, 200 | 204) || action == "cancel", "{answer:?}");
     };
     while !stop.load(Ordering::SeqCst) {
-        let run = run_id(next_run.fetch_add(1, Ordering::SeqCst));
-        let claim = Request::new("POST", &in_queue("/tasks/claim")).json(json!({"route": route, "run_id": run}));
-        let answer = addresses.send(lane, &claim);
+        let run = next_run.fetch_add(1, Ordering::SeqCst);
+        let answer = addresses.send(lane, &claim_request(route, run));
         if answer.status == 200 {
-            let task: usize = answer.json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap();
+            let task = claimed_task(&answer);
             claimed.fetch_add(1, Ordering::SeqCst);
             if !task.is_multiple_of(5) {
                 held.push((task, run));
             }
         }
         if held.len() > 1 || answer.status == 204 {
-            held.drain(..).for_each(|(task, run)| end(task, &run));
+            held.drain(..).for_each(|(task, run)| end(task, run));
         }
     }
-    held.drain(..).for_each(|(task, run)| end(task, &run));
+    held.drain(..).for_each(|(task, run)| end(task, run));
 }
 
 fn create_tasks(server: &Server) {

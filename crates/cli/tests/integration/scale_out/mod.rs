@@ -39,6 +39,13 @@ fn logging_server(url: &str) -> Server {
     Server::with_arguments(&["--log-level", "debug", "--database", url])
 }
 
+/// Two of them on one database, with the queue `q`.
+fn logging_servers(url: &str) -> [Server; 2] {
+    let servers = [logging_server(url), logging_server(url)];
+    servers[0].create_queue("q");
+    servers
+}
+
 /// Lets something wait at another server, and waits until this one has heard of it. It is told so about once in a second, and
 /// believes it for five.
 #[track_caller]

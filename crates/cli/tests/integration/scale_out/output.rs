@@ -16,10 +16,6 @@ fn running(server: &Server) {
     assert_eq!(server.claimed(1), 1);
 }
 
-fn send(offset: usize, text: &str) -> Request {
-    Request::new("POST", &of_task(1, "/output")).json(json!({"run_id": run_id(1), "offset": offset, "text": text}))
-}
-
 fn read(offset: usize) -> Request {
     Request::new("GET", &of_task(1, &format!("/output?offset={offset}")))
 }
@@ -27,13 +23,10 @@ fn read(offset: usize) -> Request {
 /// A follower there reads what is sent here.
 #[track_caller]
 fn followed(here: &Server, there: &Server, offset: usize, text: &str) {
-    let before = there.count_log_lines(WAITS);
-    let mut following = there.connect();
-    following.write(&read(offset).waiting(28).to_bytes()).unwrap();
-    there.await_log_lines(WAITS, before + 1);
+    let mut following = there.begin_until_logged(&read(offset).waiting(28), WAITS);
     // The first poll that sees a follower takes it for one that has missed something, and one may be under way.
     there.await_log_lines(POLLED, there.count_log_lines(POLLED) + 2);
-    found_by_next_poll(there, || drop(here.send(&send(offset, text)).expect(204)));
+    found_by_next_poll(there, || drop(here.send(&output_request(1, 1, offset, text)).expect(204)));
     let output = following.read_response(true).unwrap().expect(200).json();
     assert_eq!((&output["text"], &output["start"]), (&json!(text), &json!(offset)), "{output}");
 }
@@ -41,12 +34,9 @@ fn followed(here: &Server, there: &Server, offset: usize, text: &str) {
 fn assert_followed(url: &str) {
     let (here, there) = (logging_server(url), logging_server(url));
     running(&here);
-    here.send(&send(0, "0")).expect(204);
+    here.send(&output_request(1, 1, 0, "0")).expect(204);
     (1..6).for_each(|offset| followed(&here, &there, offset, &offset.to_string()));
-    let before = there.count_log_lines(WAITS);
-    let mut following = there.connect();
-    following.write(&read(6).waiting(28).to_bytes()).unwrap();
-    there.await_log_lines(WAITS, before + 1);
+    let mut following = there.begin_until_logged(&read(6).waiting(28), WAITS);
     here.act(1, "complete", 1).expect(204);
     let output = following.read_response(true).unwrap().expect(200).json();
     assert_eq!((&output["text"], &output["end"], &output["ended"]), (&json!(""), &json!(6), &json!(true)), "{output}");
@@ -74,11 +64,10 @@ fn what_a_killed_server_was_sent_is_there_once_after_it_was_repeated_elsewhere()
     let (mut sent, mut kills) = (0, 0);
     while sent < text.len() {
         let end = text.len().min(sent + 900);
-        let request = send(sent, &text[sent..end]);
+        let request = output_request(1, 1, sent, &text[sent..end]);
         // A server is killed while it works on a send, and its worker repeats that at the other one.
         if sent / 900 % 15 == 7 {
-            let mut connection = servers[0].connect();
-            connection.write(&request.to_bytes()).unwrap();
+            let _sending = servers[0].begin_request(&request);
             servers[0].kill();
             servers = [logging_server(&database.url()), logging_server(&database.url())];
             kills += 1;
@@ -88,10 +77,6 @@ fn what_a_killed_server_was_sent_is_there_once_after_it_was_repeated_elsewhere()
     }
     assert!(kills >= 4, "{kills}");
     let output: Value = servers[1].send(&read(0)).expect(200).json();
-    assert!(
-        output["text"] == json!(text) && output["end"] == json!(text.len()),
-        "{} to {}",
-        output["start"],
-        output["end"]
-    );
+    let is_whole = output["text"] == json!(text) && output["end"] == json!(text.len());
+    assert!(is_whole, "{} to {}", output["start"], output["end"]);
 }

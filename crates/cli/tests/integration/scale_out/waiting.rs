@@ -6,36 +6,36 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use taskqueue_test_postgres::{Cluster, PoolMode, Pooler, eventually};
 
-use super::{announced, found_by_next_poll, fresh_database, logging_server, notified};
+use super::{announced, found_by_next_poll, fresh_database, logging_servers, notified};
 use crate::sqlite::clock::library;
 use crate::support::*;
 
 fn waiting(n: usize, seconds: u32) -> Request {
-    let body = json!({"route": "default", "run_id": run_id(n)});
-    Request::new("POST", &in_queue("/tasks/claim")).waiting(seconds).json(body)
+    claim_request("default", n).waiting(seconds)
 }
 
 /// Sends a waiting claim, and waits until it has found nothing.
 fn begin(server: &Server, n: usize) -> Connection {
-    let before = server.count_log_lines(WAITS);
-    let mut connection = server.connect();
-    connection.write(&waiting(n, 28).to_bytes()).unwrap();
-    server.await_log_lines(WAITS, before + 1);
-    connection
+    server.begin_until_logged(&waiting(n, 28), WAITS)
+}
+
+/// Creates a task as soon as the database answers.
+#[track_caller]
+fn await_created(server: &Server, n: usize) {
+    let create = Request::new("PUT", &of_task(n, "")).json(json!({}));
+    eventually("the task is created", || matches!(server.connect().exchange(&create).unwrap().status, 200 | 201));
 }
 
 /// The task that a waiter got.
 #[track_caller]
 fn got(waiter: &mut Connection) -> usize {
-    let response = waiter.read_response(true).unwrap().expect(200);
-    response.json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap()
+    claimed_task(&waiter.read_response(true).unwrap().expect(200))
 }
 
 #[test]
 fn a_task_created_at_one_server_wakes_a_claim_that_waits_at_another() {
     let database = fresh_database();
-    let (here, there) = (logging_server(&database.url()), logging_server(&database.url()));
-    here.create_queue("q");
+    let [here, there] = logging_servers(&database.url());
     for n in 0..4 {
         // Only who is known to have waiters is notified. The unit tests of the store have that this wakes the claim.
         let mut waiter = announced(&here, || begin(&there, n));
@@ -52,21 +52,14 @@ fn a_task_created_at_one_server_wakes_a_claim_that_waits_at_another() {
 #[test]
 fn a_hundred_waiters_at_two_servers_take_a_hundred_tasks_once_each() {
     let database = fresh_database();
-    let servers = [logging_server(&database.url()), logging_server(&database.url())];
-    servers[0].create_queue("q");
-    let mut waiters: Vec<Connection> = (0..100)
-        .map(|n| {
-            let mut connection = servers[n % 2].connect();
-            connection.write(&waiting(n, 28).to_bytes()).unwrap();
-            connection
-        })
-        .collect();
+    let servers = logging_servers(&database.url());
+    let mut waiters: Vec<_> = (0..100).map(|n| servers[n % 2].begin_request(&waiting(n, 28))).collect();
     in_parallel(4, |lane| (0..25).for_each(|n| drop(servers[lane % 2].create(lane * 25 + n, json!({})))));
     let take = |(n, waiter): (usize, &mut Connection)| {
         loop {
             let response = waiter.read_response(true).unwrap();
             if response.status != 503 {
-                return response.expect(200).json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap();
+                return claimed_task(&response.expect(200));
             }
             // Nothing was done: on a busy machine some of a hundred may wait for longer than the storage lets them.
             response.assert_error(503, "database_busy");
@@ -81,8 +74,7 @@ fn a_hundred_waiters_at_two_servers_take_a_hundred_tasks_once_each() {
 #[test]
 fn a_waiter_outlasts_the_end_of_every_connection_to_the_database() {
     let database = fresh_database();
-    let (here, there) = (logging_server(&database.url()), logging_server(&database.url()));
-    here.create_queue("q");
+    let [here, there] = logging_servers(&database.url());
     let listening = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_notify%'
         OR query = 'COMMIT' OR query LIKE 'LISTEN%'";
     for n in 0..3 {
@@ -90,11 +82,7 @@ fn a_waiter_outlasts_the_end_of_every_connection_to_the_database() {
         eventually("somebody listens", || !database.rows(listening).is_empty());
         // Among them the ones that notify.
         assert!(Cluster::shared().terminate_backends(&database) > 2);
-        let create = Request::new("PUT", &of_task(n, "")).json(json!({}));
-        eventually("the task is created", || {
-            let created = Connection::tcp(&here.address).unwrap().exchange(&create).unwrap();
-            matches!(created.status, 200 | 201)
-        });
+        await_created(&here, n);
         // Had it been missed, there would be no task in the answer when the 28 seconds are over.
         assert_eq!(got(&mut waiter), n);
     }
@@ -104,15 +92,10 @@ fn a_waiter_outlasts_the_end_of_every_connection_to_the_database() {
 fn a_waiter_outlasts_a_restart_of_the_database() {
     let cluster = Cluster::private();
     let database = cluster.database();
-    let (here, there) = (logging_server(&database.url()), logging_server(&database.url()));
-    here.create_queue("q");
+    let [here, there] = logging_servers(&database.url());
     let mut waiter = begin(&there, 1);
     cluster.restart();
-    let create = Request::new("PUT", &of_task(1, "")).json(json!({}));
-    eventually("the task is created", || {
-        let created = Connection::tcp(&here.address).unwrap().exchange(&create).unwrap();
-        matches!(created.status, 200 | 201)
-    });
+    await_created(&here, 1);
     assert_eq!(got(&mut waiter), 1);
 }
 
@@ -120,8 +103,7 @@ fn a_waiter_outlasts_a_restart_of_the_database() {
 fn behind_a_pooler_polling_wakes_waiting_claims() {
     let database = fresh_database();
     let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
-    let (here, there) = (logging_server(&pooler.url(&database)), logging_server(&pooler.url(&database)));
-    here.create_queue("q");
+    let [here, there] = logging_servers(&pooler.url(&database));
     for n in 0..5 {
         let mut waiter = begin(&there, n);
         found_by_next_poll(&there, || drop(here.create(n, json!({}))));
@@ -139,12 +121,8 @@ fn behind_a_pooler_polling_wakes_waiting_claims() {
 fn steps_of_the_clock_neither_end_a_wait_nor_hide_a_task() {
     let folder = tempfile::tempdir().unwrap();
     let (clock, file) = (folder.path().join("clock"), folder.path().join("tasks.db"));
-    let set = |shift: &str| {
-        // Put in place as a whole: the server may read it at any moment.
-        let new = folder.path().join("new");
-        std::fs::write(&new, shift).unwrap();
-        std::fs::rename(&new, &clock).unwrap();
-    };
+    // As a whole: the server may read it at any moment.
+    let set = |shift: &str| put_in_place(&clock, shift, 0o600);
     let library = library();
     let environment = [
         ("LD_PRELOAD", library.to_str().unwrap()),
@@ -163,8 +141,7 @@ fn steps_of_the_clock_neither_end_a_wait_nor_hide_a_task() {
             server.create(n, json!({}));
             assert_eq!(got(&mut waiter), n, "{shift}");
             let begun = Instant::now();
-            let mut waiter = server.connect();
-            waiter.write(&waiting(100 + n, 2).to_bytes()).unwrap();
+            let mut waiter = server.begin_request(&waiting(100 + n, 2));
             set(if n == 0 { "-3600s" } else { "+3600s" });
             waiter.read_response(true).unwrap().expect(204);
             // Longer than the client reads if the wait went by the wrong clock, or not at all.

@@ -50,7 +50,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Tasks from `first` on, of 50 KB each.
-fn create_large(server: &Server, first: usize, count: usize) {
+pub(crate) fn create_large(server: &Server, first: usize, count: usize) {
     server.create_each(first..first + count, |_| json!({"args": {"text": "x".repeat(50_000)}}));
 }
 

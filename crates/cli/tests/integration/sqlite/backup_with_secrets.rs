@@ -2,18 +2,15 @@
 //! tokens, and its clients notice nothing (docs/decisions/0056).
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use taskqueue_test_postgres::eventually;
 use tempfile::TempDir;
 
-use super::backup::{names, text};
+use super::backup::{create_large, names, text};
 use super::certificates::PairFiles;
-use super::files::mode;
 use super::restore::assert_restored;
 use super::support::*;
 
@@ -75,13 +72,11 @@ struct Installation {
 impl Installation {
     fn start() -> Self {
         let places = Places::new();
-        fs::write(places.path("token"), format!("{TOKEN}\n")).unwrap();
-        fs::set_permissions(places.path("token"), fs::Permissions::from_mode(0o600)).unwrap();
+        put_in_place(&places.path("token"), &format!("{TOKEN}\n"), 0o600);
         let tokens = places.path("tokens.toml");
         let made =
             run(&["token", "create", "reader", "--scope", "read", "--append", text(&tokens), "-o", "quiet"], &[]);
-        // Old enough to be taken at once.
-        fs::File::options().write(true).open(&tokens).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        make_old(&tokens);
         let (server, pin) = serve(&places);
         Self { places, server, pin, reader: made.ok().trim_end().to_owned() }
     }
@@ -138,11 +133,10 @@ fn an_installation_moves_with_its_key_and_tokens_and_its_clients_notice_nothing(
     old.server.terminate();
     let new = Places::new();
     assert_restored(restore(&backup, &new, &[]));
-    let [key, certificate] = ["q.db.tls/key.pem", "q.db.tls/cert.pem"].map(|name| new.path(name));
-    let modes =
-        [&new.path("q.db"), &key, &new.path("token"), &new.path("tokens.toml"), &certificate].map(|file| mode(file));
-    assert_eq!((mode(&new.path("q.db.tls")), modes), (0o700, [0o600, 0o600, 0o600, 0o644, 0o644]));
-    for name in ["q.db.tls/key.pem", "q.db.tls/cert.pem", "token", "tokens.toml"] {
+    assert_eq!((mode(&new.path("q.db.tls")), mode(&new.path("q.db"))), (0o700, 0o600));
+    let secrets = [("q.db.tls/key.pem", 0o600), ("token", 0o600), ("tokens.toml", 0o644), ("q.db.tls/cert.pem", 0o644)];
+    for (name, expected) in secrets {
+        assert_eq!(mode(&new.path(name)), expected, "{name}");
         assert!(fs::read(new.path(name)).unwrap() == fs::read(old.places.path(name)).unwrap(), "{name}");
     }
     let (server, pin) = serve(&new);
@@ -155,9 +149,8 @@ fn an_installation_moves_with_its_key_and_tokens_and_its_clients_notice_nothing(
 #[test]
 fn check_says_which_secrets_of_a_backup_others_can_read() {
     let (_folder, backup) = Installation::start().backed_up();
-    for (name, mode) in [("token", 0o640), ("tokens.toml", 0o644)] {
-        fs::set_permissions(backup.join(name), fs::Permissions::from_mode(mode)).unwrap();
-    }
+    set_mode(&backup.join("token"), 0o640);
+    set_mode(&backup.join("tokens.toml"), 0o644);
     let checked = run_hushed(&["check", text(&backup)], &[]);
     assert_eq!((checked.stdout.lines().count(), checked.stderr.lines().count()), (1, 1), "{checked:?}");
     let token = backup.join("token");
@@ -185,8 +178,7 @@ fn what_is_copied_and_what_is_not_there_is_said() {
     let told = run(&[&arguments[..], &["--replace", "--output", "json"]].concat(), &environment).ok_quietly();
     assert!(!told.contains(TOKEN), "{told}");
     let told: Value = serde_json::from_str(&told).unwrap();
-    let files: Vec<&str> =
-        told["files"].as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
+    let files: Vec<&Value> = told["files"].as_array().unwrap().iter().map(|file| &file["name"]).collect();
     assert_eq!(files, ["taskqueue.db", "tls-cert.pem", "tls-key.pem", "token"]);
     assert_eq!((&told["not_there"], &told["tasks"]), (&json!(["tokens.toml"]), &json!(0)));
     assert_eq!(told["files"][3]["path"], "TASKQUEUE_TOKEN");
@@ -274,9 +266,7 @@ fn a_restore_over_what_exists_is_refused_and_changes_nothing() {
 #[test]
 fn a_restore_that_is_killed_is_run_again_and_finds_its_own_secrets() {
     let installation = Installation::start();
-    for n in 0..20 {
-        installation.server.create(n, json!({"args": {"text": "x".repeat(50_000)}}));
-    }
+    create_large(&installation.server, 0, 20);
     let (_folder, backup) = installation.backed_up();
     let new = Places::new();
     // A signal ends it when its file has 512 KiB: in the middle of the database.
@@ -297,9 +287,7 @@ fn a_restore_that_is_killed_is_run_again_and_finds_its_own_secrets() {
 #[test]
 fn a_backup_that_is_killed_leaves_no_folder_of_that_name_and_the_next_one_cleans_up() {
     let installation = Installation::start();
-    for n in 0..60 {
-        installation.server.create(n, json!({"args": {"text": "x".repeat(50_000)}}));
-    }
+    create_large(&installation.server, 0, 60);
     let folder = tempfile::tempdir().unwrap();
     let (to, partial) = (folder.path().join("backup"), folder.path().join("backup.taskqueue-partial"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_taskqueue"));
@@ -337,8 +325,8 @@ fn every_secret_of_a_backup_needs_a_place() {
 fn of_an_installation_with_postgresql_the_secrets_alone_are_copied() {
     const URL: &str = "postgres://u:hush@localhost/d";
     let (folder, key_folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (to, key) =
-        (folder.path().join("backup"), format!("--tls-self-signed={}", text(&key_folder.path().join("tls"))));
+    let to = folder.path().join("backup");
+    let key = format!("--tls-self-signed={}", text(&key_folder.path().join("tls")));
     let backup = ["backup", "--with-secrets", "--database", URL, "--to", text(&to)];
     assert!(assert_refuses(&backup, &[]).contains("nothing to back up"));
     let told = run(&backup, &[("TASKQUEUE_TOKEN", TOKEN)]).ok_quietly();

@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, KeyPair};
 
-use super::support::encrypted;
+use super::support::{encrypted, put_in_place};
 
 /// The certificate that a server shows now.
 pub(crate) fn shown_certificate(address: &str) -> Vec<u8> {
@@ -30,9 +29,15 @@ impl PairFiles {
         let certificate = params.self_signed(&key).unwrap();
         let files = Self { certificate: folder.join(format!("{name}.cert")), key: folder.join(format!("{name}.key")) };
         fs::write(&files.certificate, certificate.pem()).unwrap();
-        fs::write(&files.key, key.serialize_pem()).unwrap();
-        fs::set_permissions(&files.key, fs::Permissions::from_mode(0o600)).unwrap();
+        put_in_place(&files.key, &key.serialize_pem(), 0o600);
         files
+    }
+
+    /// Puts another pair in place of this one.
+    pub(crate) fn exchange(&self, change: impl FnOnce(&mut CertificateParams)) {
+        let next = Self::make(self.key.parent().unwrap(), "next", change);
+        fs::rename(&next.certificate, &self.certificate).unwrap();
+        fs::rename(&next.key, &self.key).unwrap();
     }
 
     /// The flags of a server that uses them.

@@ -22,10 +22,7 @@ fn a_clock_that_jumps_and_comes_back_moves_neither_timestamps_nor_leases() {
     let (folder, library) = (tempfile::tempdir().unwrap(), library());
     let shift = folder.path().join("shift");
     // Replaced as a whole: the library reads it with every look at the clock.
-    let set = |to: &str| {
-        fs::write(folder.path().join("next"), to).unwrap();
-        fs::rename(folder.path().join("next"), &shift).unwrap();
-    };
+    let set = |to: &str| put_in_place(&shift, to, 0o600);
     set("+0");
     let environment = [
         ("LD_PRELOAD", library.to_str().unwrap()),

@@ -2,7 +2,6 @@
 //! or replaced, their permissions, and when they are synced (docs/decisions/0020).
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -186,10 +185,6 @@ fn the_watchdog_does_not_end_a_server_that_holds_a_deleted_database() {
     assert_watchdog_hears(&socket);
 }
 
-pub(crate) fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().permissions().mode() & 0o777
-}
-
 #[test]
 fn the_files_of_a_new_database_are_for_their_owner_only() {
     let mut server = Server::alone();
@@ -199,7 +194,7 @@ fn the_files_of_a_new_database_are_for_their_owner_only() {
     }
     assert_eq!(server.count_log_lines("chmod"), 0, "{}", server.stderr());
     server.terminate();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    set_mode(&file, 0o640);
     server.start_again();
     assert_eq!((mode(&file), mode(&with_suffix(&file, "-wal"))), (0o640, 0o640), "what was chosen is kept");
     assert_eq!(server.count_log_lines("chmod 600"), 1, "and a warning: {}", server.stderr());

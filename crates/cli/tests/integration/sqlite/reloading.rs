@@ -2,9 +2,7 @@
 //! certificate are followed, too, but only after a moment (`tokens.rs`, `tls.rs`).
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::path::PathBuf;
 
 use tempfile::TempDir;
 
@@ -23,11 +21,9 @@ impl Scene {
         let folder = tempfile::tempdir().unwrap();
         let pair = PairFiles::make(folder.path(), "pair", |_| {});
         let (token, tokens) = (folder.path().join("token"), folder.path().join("tokens.toml"));
-        write(&token, "first-token\n");
-        write(&tokens, "");
-        // A start would wait until nobody has changed the file for a second.
-        let a_while_ago = SystemTime::now() - Duration::from_secs(60);
-        fs::File::options().write(true).open(&tokens).unwrap().set_modified(a_while_ago).unwrap();
+        put_in_place(&token, "first-token\n", 0o600);
+        put_in_place(&tokens, "", 0o600);
+        make_old(&tokens);
         let (token, tokens) = (token.to_str().unwrap(), tokens.to_str().unwrap());
         let files = ["--token-file", token, "--tokens", tokens, "--log-level", "info"];
         let server = Server::launch(None, &[&pair.flags()[..], &files].concat());
@@ -53,29 +49,20 @@ impl Scene {
     }
 }
 
-/// Replaces the file at once.
-fn write(path: &Path, text: &str) {
-    let new = path.with_extension("new");
-    fs::write(&new, text).unwrap();
-    fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).unwrap();
-    fs::rename(new, path).unwrap();
-}
-
 #[test]
 fn sighup_lets_the_server_read_its_token_again_and_a_bad_file_keeps_the_old_one() {
     let scene = Scene::start();
     assert_eq!([scene.status("first-token"), scene.status("second-token")], [200, 401]);
-    write(&scene.path("token"), "second-token\n");
+    put_in_place(&scene.path("token"), "second-token\n", 0o600);
     scene.reload(1);
     scene.server.await_log_lines("the token file was read again, and holds another token", 1);
     assert_eq!([scene.status("first-token"), scene.status("second-token")], [401, 200]);
 
     for (times, bad) in [(2, "two words\n"), (3, "")] {
-        write(&scene.path("token"), bad);
+        put_in_place(&scene.path("token"), bad, 0o600);
         scene.reload(times);
-        scene
-            .server
-            .await_log_lines("the token file cannot be used; the token that was read last stays valid", times - 1);
+        let told = "the token file cannot be used; the token that was read last stays valid";
+        scene.server.await_log_lines(told, times - 1);
         assert_eq!(scene.status("second-token"), 200, "{bad:?}");
     }
     fs::remove_file(scene.path("token")).unwrap();
@@ -89,20 +76,13 @@ fn sighup_lets_the_server_read_certificates_and_tokens_at_once() {
     let mut scene = Scene::start();
     let first = shown_certificate(&scene.server.address);
     scene.reload(1);
-    for text in [
-        "the token file was read again, and is as before",
-        "the tokens file was read again, and is as before",
-        "the TLS certificate was read again, and is as before",
-    ] {
-        scene.server.await_log_lines(text, 1);
+    for file in ["token file", "tokens file", "TLS certificate"] {
+        scene.server.await_log_lines(&format!("the {file} was read again, and is as before"), 1);
     }
-    let created = run(
-        &["token", "create", "new", "--scope", "read", "--append", scene.path("tokens.toml").to_str().unwrap()],
-        &[],
-    );
-    let next = PairFiles::make(scene.folder.path(), "next", |_| {});
-    fs::rename(&next.certificate, &scene.pair.certificate).unwrap();
-    fs::rename(&next.key, &scene.pair.key).unwrap();
+    let tokens = scene.path("tokens.toml");
+    let create = ["token", "create", "new", "--scope", "read", "--append", tokens.to_str().unwrap()];
+    let created = run(&create, &[]);
+    scene.pair.exchange(|_| {});
     scene.server.signal("HUP");
     scene.server.await_log_lines("another TLS certificate is shown", 1);
     scene.server.await_log_lines("the tokens file has changed", 1);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::backup::{assert_sound, text};
+use super::backup::{assert_sound, create_large, text};
 use super::support::*;
 
 fn backup(database: &Path, to: &Path) {
@@ -149,7 +149,7 @@ fn what_is_no_database_of_ours_and_what_a_link_leads_to_is_never_replaced() {
 #[test]
 fn a_restore_that_is_killed_harms_nothing_and_the_next_one_names_what_it_left() {
     let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
-    server.create_each(0..20, |_| json!({"args": {"text": "x".repeat(50_000)}}));
+    create_large(&server, 0, 20);
     server.terminate();
     let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
     backup(&database, &copy);

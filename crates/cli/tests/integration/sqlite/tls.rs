@@ -2,7 +2,6 @@
 //! is refused. Handshakes, versions, connections and stops are tested in `server/src/accept/tests/tls.rs`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::json;
@@ -82,16 +81,13 @@ fn a_worker_and_its_commands_work_behind_tls_with_a_pin() {
     let worker = ["loop", "--queue", "q", "--tls-pin", &pin, "--max-tasks", "5"];
     let command = format!("{} health -o quiet >&2", env!("CARGO_BIN_EXE_taskqueue"));
     client(&server, &worker, &["--run-dir", runs.path().to_str().unwrap(), "--", "sh", "-c", &command]).ok();
-    for n in 1..=5 {
-        assert_eq!(server.task(n)["status"], "succeeded", "{}", server.task(n));
-    }
+    (1..=5).for_each(|n| assert_eq!(server.task(n)["status"], "succeeded", "{}", server.task(n)));
 }
 
 #[test]
 fn an_own_key_is_private_and_stays_over_restarts() {
     let (mut server, pin) = self_signed(None, &[]);
     let folder = server.database.file().with_extension("db.tls");
-    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&folder), mode(&folder.join("key.pem"))), (0o700, 0o600));
     let before = shown_certificate(&server.address);
     server.restart();
@@ -126,7 +122,7 @@ fn a_message_about_an_untrusted_key_has_the_pin_and_nothing_of_the_library_aroun
     let folder = tempfile::tempdir().unwrap();
     let files = PairFiles::make(folder.path(), "own", |_| {});
     let server = Server::launch(None, &files.flags());
-    let (url, other_pin) = (url(&server), format!("sha256:{}", "0".repeat(64)));
+    let url = url(&server);
     // A worker goes on trying, so it is ended when it has said what is wrong.
     let script = "log=$0; \"$@\" 2> $log & worker=$!; until grep -q sha256: $log; do sleep 0.05; done; \
                   kill $worker; wait $worker; cat $log >&2";
@@ -139,9 +135,9 @@ fn a_message_about_an_untrusted_key_has_the_pin_and_nothing_of_the_library_aroun
     for exit in [
         client(&server, &["health"], &[]),
         client(&server, &["task", "submit", "--queue", "q"], &[]),
-        client(&server, &["health"], &["--tls-pin", &other_pin]),
+        client(&server, &["health"], &["--tls-pin", OTHER_PIN]),
         worker(&[]),
-        worker(&["--tls-pin", &other_pin]),
+        worker(&["--tls-pin", OTHER_PIN]),
     ] {
         let (_, pin) = exit.stderr.split_once("sha256:").unwrap_or_else(|| panic!("{exit:?}"));
         let (digits, behind) = pin.split_at(64);
@@ -186,9 +182,7 @@ fn an_exchanged_certificate_is_shown_without_a_failed_request_and_a_bad_one_is_n
         server.create(n, json!({}));
     };
     meanwhile(&[&new_connections, &kept_ones], || {
-        let next = PairFiles::make(folder.path(), "next", |_| {});
-        fs::rename(&next.certificate, &files.certificate).unwrap();
-        fs::rename(&next.key, &files.key).unwrap();
+        files.exchange(|_| {});
         eventually("the other certificate", || shown_certificate(&server.address) != first);
     });
     let second = shown_certificate(&server.address);
@@ -214,9 +208,7 @@ fn metrics_say_when_the_certificate_that_is_shown_expires() {
         value.map(|value| value.parse::<f64>().unwrap())
     };
     assert!(expires().unwrap() < 0.0, "it has expired");
-    let next = PairFiles::make(folder.path(), "next", until(4000));
-    fs::rename(&next.certificate, &files.certificate).unwrap();
-    fs::rename(&next.key, &files.key).unwrap();
+    files.exchange(until(4000));
     server.signal("HUP");
     const CENTURY_SECONDS: f64 = 100.0 * 365.25 * 86_400.0;
     eventually("the other certificate is told", || expires().unwrap() > CENTURY_SECONDS);
@@ -229,8 +221,7 @@ fn a_server_does_not_start_with_a_pair_that_it_cannot_use() {
     let (pair, other) = (PairFiles::make(folder.path(), "a", |_| {}), PairFiles::make(folder.path(), "b", |_| {}));
     let [_, certificate, _, key] = pair.flags();
     let (other_key, empty) = (other.key.to_str().unwrap(), folder.path().join("empty"));
-    fs::write(&empty, "").unwrap();
-    fs::set_permissions(&empty, fs::Permissions::from_mode(0o600)).unwrap();
+    put_in_place(&empty, "", 0o600);
     let empty = empty.to_str().unwrap();
     let cases = [
         (certificate, other_key, "do not belong together"),
@@ -246,7 +237,7 @@ fn a_server_does_not_start_with_a_pair_that_it_cannot_use() {
         let refused = assert_refuses(&[&serving(&database)[..], &flags].concat(), &[]);
         assert!(refused.contains(expected), "{flags:?}: {refused}");
     }
-    fs::set_permissions(&pair.key, fs::Permissions::from_mode(0o640)).unwrap();
+    set_mode(&pair.key, 0o640);
     let refused = assert_refuses(&[&serving(&database)[..], &pair.flags()].concat(), &[]);
     assert!(refused.contains(&format!("run: chmod 600 {key}")), "{refused}");
 
@@ -269,18 +260,10 @@ fn a_server_does_not_start_with_a_pair_that_it_cannot_use() {
 #[test]
 fn a_waiting_claim_is_answered_behind_tls_and_ends_with_its_client() {
     let (server, _) = self_signed(None, &["--log-level", "debug"]);
-    let claim = |run| {
-        let body = json!({"route": "default", "run_id": run_id(run)});
-        Request::new("POST", &in_queue("/tasks/claim")).waiting(25).json(body)
-    };
-    let mut leaving = server.connect();
-    leaving.write(&claim(1).to_bytes()).unwrap();
-    server.await_log_lines(WAITS, 1);
-    drop(leaving);
+    let claim = |run| server.begin_until_logged(&claim_request("default", run).waiting(25), WAITS);
+    drop(claim(1));
     // The one that stays gets the task, also if the other was first.
-    let mut staying = server.connect();
-    staying.write(&claim(2).to_bytes()).unwrap();
-    server.await_log_lines(WAITS, 2);
+    let mut staying = claim(2);
     server.create(1, json!({}));
     let response = staying.read_response(true).unwrap();
     assert_eq!((response.status, response.json()["run_id"].as_str()), (200, Some(run_id(2).as_str())), "{response:?}");

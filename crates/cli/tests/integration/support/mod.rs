@@ -4,6 +4,7 @@
 mod api;
 mod check;
 mod fake_server;
+mod files;
 mod http;
 mod process;
 mod ran;
@@ -14,6 +15,7 @@ mod tls;
 pub(crate) use api::*;
 pub(crate) use check::*;
 pub(crate) use fake_server::*;
+pub(crate) use files::*;
 pub(crate) use http::*;
 pub(crate) use process::*;
 pub(crate) use ran::Ran;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Connection, IntoBody, Request, STATES, Server, in_queue, of_task, run_id};
+use super::{Connection, IntoBody, Request, Response, STATES, Server, in_queue, of_task, run_id};
 
 /// A claim for a route in the queue `q`.
 pub(crate) fn claim_request(route: &str, run: usize) -> Request {
@@ -20,6 +20,12 @@ impl Request {
     pub(crate) fn waiting(self, seconds: u32) -> Self {
         self.header("Prefer", &format!("wait={seconds}"))
     }
+}
+
+/// The number of the task that a claim was answered with.
+#[track_caller]
+pub(crate) fn claimed_task(claim: &Response) -> usize {
+    claim.json()["task"]["id"].as_str().unwrap()[2..].parse().unwrap()
 }
 
 impl Server {
