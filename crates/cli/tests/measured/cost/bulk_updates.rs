@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::harness::{Attack, endures, setting};
-use super::support::{Request, Server, in_parallel, in_queue, of_task, task_id};
+use super::harness::{Attack, endures, fill, setting};
+use super::support::{Request, Server, in_queue, task_id};
 
 const LARGE: usize = 20;
 
@@ -14,11 +14,8 @@ impl Attack for BulkUpdates {
         let members: serde_json::Map<String, Value> =
             (0..1_500).map(|n| (format!("k{n}"), json!({"v": n, "t": " ".repeat(500)}))).collect();
         let large = json!({"args": members});
-        in_parallel(4, |thread| {
-            for number in (thread..LARGE + setting("TASKQUEUE_COST_ROWS", 1_000)).step_by(4) {
-                let body = if number < LARGE { large.clone() } else { json!({"args": {"n": number}}) };
-                server.put(&of_task(number, ""), body).expect(201);
-            }
+        fill(server, LARGE + setting("TASKQUEUE_COST_ROWS", 1_000), |number| {
+            if number < LARGE { large.clone() } else { json!({"args": {"n": number}}) }
         });
     }
 

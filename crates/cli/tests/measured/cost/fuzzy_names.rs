@@ -2,19 +2,16 @@
 
 use serde_json::json;
 
-use super::harness::{Attack, endures, setting};
-use super::support::{Request, Server, encode, in_parallel, in_queue, of_task};
+use super::harness::{Attack, endures, fill, setting};
+use super::support::{Request, Server, encode, in_queue};
 
 struct FuzzyNames;
 
 impl Attack for FuzzyNames {
     fn prepare(&self, server: &Server) {
         let name = "ẞ".repeat(255);
-        in_parallel(8, |thread| {
-            for number in (thread..setting("TASKQUEUE_COST_ROWS", 2_000) / 2).step_by(8) {
-                server.put(&of_task(number, ""), json!({"name": format!("{name}{}", number % 10)})).expect(201);
-            }
-        });
+        let count = setting("TASKQUEUE_COST_ROWS", 2_000) / 2;
+        fill(server, count, |number| json!({"name": format!("{name}{}", number % 10)}));
     }
 
     fn request(&self, number: usize) -> Request {

@@ -13,7 +13,7 @@ use rustix::net::sockopt::set_socket_linger;
 use taskqueue_test_postgres::eventually;
 
 use super::probes::{self, Measured, Probe};
-use super::support::{Request, Server, StopAtTheEnd};
+use super::support::{IntoBody, Request, Server, StopAtTheEnd, in_parallel, of_task};
 use crate::alone;
 
 /// How many requests attack at once. One alone and 32 are those of `shapes`.
@@ -37,6 +37,15 @@ pub(super) trait Attack: Sync {
 
     /// The request number `number`.
     fn request(&self, number: usize) -> Request;
+}
+
+/// Creates so many tasks, several at a time, each with the body for its number.
+pub(super) fn fill<B: IntoBody>(server: &Server, count: usize, body: impl Fn(usize) -> B + Sync) {
+    in_parallel(8, |thread| {
+        for number in (thread..count).step_by(8) {
+            server.put(&of_task(number, ""), body(number)).expect(201);
+        }
+    });
 }
 
 /// A number from the environment.

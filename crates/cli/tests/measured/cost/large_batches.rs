@@ -12,9 +12,9 @@ struct LargeBatches {
 
 impl Attack for LargeBatches {
     fn prepare(&self, server: &Server) {
-        self.bodies
-            .iter()
-            .for_each(|body| drop(server.post(&in_queue("/tasks/batch/create"), body.as_str()).expect(200)));
+        for body in &self.bodies {
+            server.post(&in_queue("/tasks/batch/create"), body.as_str()).expect(200);
+        }
     }
 
     fn request(&self, number: usize) -> Request {

@@ -1,7 +1,7 @@
 //! Filters of 8 kB over tasks of 825 kB: many paths, and many literals in one large array.
 
-use super::harness::{Attack, endures};
-use super::support::{Request, Server, encode, in_parallel, in_queue, of_task};
+use super::harness::{Attack, endures, fill};
+use super::support::{Request, Server, encode, in_queue};
 
 const TASKS: usize = 60;
 const TASK_BYTES: usize = 825_000;
@@ -25,11 +25,7 @@ impl Attack for LargeDocuments {
             items.push_str(",\"item\"");
         }
         let body = format!("{{\"args\":{{\"list\":[{items}],{}}}}}", members.join(","));
-        in_parallel(4, |thread| {
-            for number in (thread..TASKS).step_by(4) {
-                server.put(&of_task(number, ""), body.as_str()).expect(201);
-            }
-        });
+        fill(server, TASKS, |_| body.as_str());
     }
 
     fn request(&self, number: usize) -> Request {

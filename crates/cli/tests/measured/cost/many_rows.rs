@@ -2,19 +2,18 @@
 
 use serde_json::json;
 
-use super::harness::{Attack, endures, setting};
-use super::support::{Request, Server, encode, in_parallel, in_queue, of_task};
+use super::harness::{Attack, endures, fill, setting};
+use super::support::{Request, Server, encode, in_queue};
 
 struct ManyRows;
 
 impl Attack for ManyRows {
     fn prepare(&self, server: &Server) {
-        in_parallel(16, |thread| {
-            for number in (thread..setting("TASKQUEUE_COST_ROWS", 2_000)).step_by(16) {
-                let body = json!({"name": format!("n{number}"), "args": {"n": number, "x": [1, 2, 3]}});
-                server.put(&of_task(number, ""), body).expect(201);
-            }
-        });
+        fill(
+            server,
+            setting("TASKQUEUE_COST_ROWS", 2_000),
+            |number| json!({"name": format!("n{number}"), "args": {"n": number, "x": [1, 2, 3]}}),
+        );
     }
 
     fn request(&self, number: usize) -> Request {

@@ -19,7 +19,6 @@ const HOLD: Duration = Duration::from_secs(8);
 
 /// An attack: what each of its threads does.
 pub(crate) struct Attack {
-    pub(crate) name: &'static str,
     pub(crate) attackers: usize,
     /// Whether it leaves pending tasks behind.
     pub(crate) stores: bool,
@@ -109,8 +108,7 @@ fn get(path: &str) -> Vec<u8> {
     Request::new("GET", path).to_bytes()
 }
 
-pub(crate) const MANY_ROUTES: Attack =
-    Attack { name: "1 MiB tasks with 256 routes", attackers: 4, stores: true, run: many_routes };
+pub(crate) const MANY_ROUTES: Attack = Attack { attackers: 4, stores: true, run: many_routes };
 
 fn many_routes(attacker: &Attacker<'_>) {
     let filling = "x".repeat(1_030_000);
@@ -122,8 +120,7 @@ fn many_routes(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const LONG_ROUTES: Attack =
-    Attack { name: "tasks with 256 routes of 128 characters", attackers: 4, stores: true, run: long_routes };
+pub(crate) const LONG_ROUTES: Attack = Attack { attackers: 4, stores: true, run: long_routes };
 
 fn long_routes(attacker: &Attacker<'_>) {
     let filling = "x".repeat(110);
@@ -135,8 +132,7 @@ fn long_routes(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const SLOW_LISTS: Attack =
-    Attack { name: "16 slow readers of lists", attackers: 16, stores: false, run: slow_list };
+pub(crate) const SLOW_LISTS: Attack = Attack { attackers: 16, stores: false, run: slow_list };
 
 /// Reads 95 kB in each second.
 fn slow_list(attacker: &Attacker<'_>) {
@@ -148,22 +144,19 @@ fn slow_list(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const UNREAD_LISTS: Attack =
-    Attack { name: "400 unread lists", attackers: 4, stores: false, run: unread_lists };
+pub(crate) const UNREAD_LISTS: Attack = Attack { attackers: 4, stores: false, run: unread_lists };
 
 fn unread_lists(attacker: &Attacker<'_>) {
     attacker.hold(100, |_| get("/api/v2/queues/large/tasks?limit=1000"));
 }
 
-pub(crate) const UNREAD_TASKS: Attack =
-    Attack { name: "1,500 unread tasks of 2 MB", attackers: 4, stores: false, run: unread_tasks };
+pub(crate) const UNREAD_TASKS: Attack = Attack { attackers: 4, stores: false, run: unread_tasks };
 
 fn unread_tasks(attacker: &Attacker<'_>) {
     attacker.hold(375, |n| get(&format!("/api/v2/queues/large/tasks/{}", task_id(n % LARGE_TASKS))));
 }
 
-pub(crate) const UNREAD_CLAIMS: Attack =
-    Attack { name: "unread claims, 500 of tasks of 2 MB", attackers: 4, stores: false, run: unread_claims };
+pub(crate) const UNREAD_CLAIMS: Attack = Attack { attackers: 4, stores: false, run: unread_claims };
 
 /// Each claims one of the large tasks; the same claim again gets the same task.
 fn unread_claims(attacker: &Attacker<'_>) {
@@ -173,8 +166,7 @@ fn unread_claims(attacker: &Attacker<'_>) {
     });
 }
 
-pub(crate) const SLOW_BODIES: Attack =
-    Attack { name: "1,000 large slow bodies", attackers: 4, stores: false, run: slow_bodies };
+pub(crate) const SLOW_BODIES: Attack = Attack { attackers: 4, stores: false, run: slow_bodies };
 
 /// Sends nearly all of a large body, and then a byte now and then.
 fn slow_bodies(attacker: &Attacker<'_>) {
@@ -191,8 +183,7 @@ fn slow_bodies(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const DENSE_BODIES: Attack =
-    Attack { name: "bodies of many values", attackers: 16, stores: false, run: dense_bodies };
+pub(crate) const DENSE_BODIES: Attack = Attack { attackers: 16, stores: false, run: dense_bodies };
 
 /// A megabyte of lists with one number each.
 fn dense_bodies(attacker: &Attacker<'_>) {
@@ -204,8 +195,7 @@ fn dense_bodies(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const LARGE_BATCHES: Attack =
-    Attack { name: "batches of 16 MiB", attackers: 8, stores: true, run: large_batches };
+pub(crate) const LARGE_BATCHES: Attack = Attack { attackers: 8, stores: true, run: large_batches };
 
 /// By turns text that is kept, lists that are large when parsed, and items that are refused.
 fn large_batches(attacker: &Attacker<'_>) {
@@ -233,8 +223,7 @@ pub(crate) fn largest_batch(lane: usize) -> Request {
     Request::new("POST", &in_queue("/tasks/batch/create")).json(format!(r#"{{"tasks":[{}]}}"#, tasks.join(",")))
 }
 
-pub(crate) const UNREAD_BATCHES: Attack =
-    Attack { name: "unread batches of claims of 2 MB tasks", attackers: 4, stores: false, run: unread_batches };
+pub(crate) const UNREAD_BATCHES: Attack = Attack { attackers: 4, stores: false, run: unread_batches };
 
 /// Each claims as many of the large tasks as fit; the same claims again get the same tasks.
 fn unread_batches(attacker: &Attacker<'_>) {
@@ -244,39 +233,34 @@ fn unread_batches(attacker: &Attacker<'_>) {
     attacker.hold(125, |_| bytes.clone());
 }
 
-pub(crate) const LARGE_HEADS: Attack =
-    Attack { name: "1,200 large heads", attackers: 4, stores: false, run: large_heads };
+pub(crate) const LARGE_HEADS: Attack = Attack { attackers: 4, stores: false, run: large_heads };
 
 fn large_heads(attacker: &Attacker<'_>) {
     let head = format!("GET /health HTTP/1.1\r\nhost: x\r\nx: {}", "a".repeat(120_000));
     attacker.hold(300, |_| head.clone().into_bytes());
 }
 
-pub(crate) const IDLE_CONNECTIONS: Attack =
-    Attack { name: "1,600 idle connections", attackers: 4, stores: false, run: idle_connections };
+pub(crate) const IDLE_CONNECTIONS: Attack = Attack { attackers: 4, stores: false, run: idle_connections };
 
 /// A quarter of them never sent anything, the others got an answer.
 fn idle_connections(attacker: &Attacker<'_>) {
     attacker.hold(400, |n| if n % 4 == 0 { Vec::new() } else { get("/health") });
 }
 
-pub(crate) const UNREAD_OUTPUT: Attack =
-    Attack { name: "1,500 unread answers with 1 MiB of output", attackers: 4, stores: false, run: unread_output };
+pub(crate) const UNREAD_OUTPUT: Attack = Attack { attackers: 4, stores: false, run: unread_output };
 
 fn unread_output(attacker: &Attacker<'_>) {
     attacker.hold(375, |_| get(&output_path()));
 }
 
-pub(crate) const WAITING_READS: Attack =
-    Attack { name: "1,200 reads that wait for output", attackers: 4, stores: false, run: waiting_reads };
+pub(crate) const WAITING_READS: Attack = Attack { attackers: 4, stores: false, run: waiting_reads };
 
 fn waiting_reads(attacker: &Attacker<'_>) {
     let path = output_path() + "?offset=9223372036854775807";
     attacker.hold(300, |_| Request::new("GET", &path).header("Prefer", "wait=60").to_bytes());
 }
 
-pub(crate) const BULK_UPDATES: Attack =
-    Attack { name: "bulk updates of 2 MB tasks", attackers: 2, stores: false, run: bulk_updates };
+pub(crate) const BULK_UPDATES: Attack = Attack { attackers: 2, stores: false, run: bulk_updates };
 
 fn bulk_updates(attacker: &Attacker<'_>) {
     for n in (0..).take_while(|_| attacker.goes_on()) {

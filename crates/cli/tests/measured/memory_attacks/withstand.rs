@@ -38,8 +38,8 @@ fn memory(server: &Server, name: &str) -> u64 {
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Fills a server while a healthy client works with it.
-fn withstands(attack: &Attack) {
+/// Fills a server while a healthy client works with it. The name is for the figures.
+fn withstands(name: &str, attack: &Attack) {
     let _beside = beside_others();
     raise_open_files();
     let server = Server::within(LIMIT_BYTES, &[]);
@@ -68,13 +68,8 @@ fn withstands(attack: &Attack) {
         in_parallel(4, |_| healthy::once(&server));
         now = memory(&server, AFTERWARDS_MEMORY);
     }
-    println!(
-        "{}: {} MiB at most, {} MiB {:.1} s after it; {served}",
-        attack.name,
-        peak / MIB,
-        now / MIB,
-        over.elapsed().as_secs_f64(),
-    );
+    let (peak_mib, now_mib, seconds) = (peak / MIB, now / MIB, over.elapsed().as_secs_f64());
+    println!("{name}: {peak_mib} MiB at most, {now_mib} MiB {seconds:.1} s after it; {served}");
     assert!(peak <= LIMIT_BYTES, "{} MiB", peak / MIB);
     assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
 }
@@ -121,7 +116,7 @@ macro_rules! withstands {
         $(
             #[test]
             fn $name() {
-                withstands(&attacks::$attack);
+                withstands(stringify!($name), &attacks::$attack);
             }
         )*
     };
