@@ -47,8 +47,7 @@ fn the_filter_sees_the_values_before_the_update() {
 
 #[test]
 fn query_parameters_have_no_effect() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     let path = in_queue("/tasks?status=nonsense&limit=0&filter=((&name=x&cursor=x&descending=maybe");
     let body = json!({"filter": "priority == 0", "changes": {"priority": 1}});
     assert_counts(server.patch(&path, body), 1, 1);

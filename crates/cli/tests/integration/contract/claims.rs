@@ -24,8 +24,7 @@ fn a_claim_answers_exactly_the_task_the_run_and_the_lease() {
 
 #[test]
 fn ordinary_answers_show_neither_the_active_run_nor_its_lease() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     server.claim(7);
     let answers = [
         server.get(&of_task(1, "")).text(),
@@ -41,8 +40,7 @@ fn ordinary_answers_show_neither_the_active_run_nor_its_lease() {
 
 #[test]
 fn who_claimed_a_task_stands_behind_the_fields_of_the_contract() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     let claim = json!({"route": "default", "run_id": run_id(1), "worker": {"b": 1.0, "a": "x"}});
     let text = server.post(&in_queue("/tasks/claim"), claim).expect(200).text();
     let expected =

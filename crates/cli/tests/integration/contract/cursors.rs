@@ -72,27 +72,11 @@ fn a_cursor_survives_a_restart() {
 #[test]
 fn a_task_cursor_is_bound_to_every_selector() {
     let server = six_tasks();
-    let selections = [
-        "",
-        "status=pending",
-        "status=running",
-        "name=name+1",
-        "name=",
-        "name_fuzzy=",
-        "name_fuzzy=name",
-        "name_fuzzy=Name",
-        "name_fuzzy=name+",
-        "filter=priority%3E0",
-        "filter=priority+%3E0",
-        "filter=priority%3E0+",
-        "filter=priority%3E=1",
-        "order_by=priority",
-        "order_by=id",
-        "descending=false",
-        "order_by=id&descending=false",
-        "include_archived=true",
-    ];
-    let paths = selections.map(|selection| in_queue(&format!("/tasks?{selection}")));
+    let selections = "status=pending status=running name=name+1 name= name_fuzzy= name_fuzzy=name name_fuzzy=Name
+        name_fuzzy=name+ filter=priority%3E0 filter=priority+%3E0 filter=priority%3E0+ filter=priority%3E=1
+        order_by=priority order_by=id descending=false order_by=id&descending=false include_archived=true";
+    let selections = selections.split_whitespace().chain([""]);
+    let paths: Vec<String> = selections.map(|selection| in_queue(&format!("/tasks?{selection}"))).collect();
     assert_eq!(cursors_of_their_own(&server, &paths), 15, "one selects a single task, and two select none");
 }
 
@@ -119,21 +103,11 @@ fn spellings_of_the_same_selection_share_their_cursors() {
 fn a_cursor_is_bound_to_its_resource_and_queue() {
     let server = six_tasks();
     server.create_queue("other");
-    let paths = [
-        in_queue("/tasks?"),
-        in_queue("/workers?"),
-        in_queue("/tasks/count?group_by=routes"),
-        in_queue("/tasks/count?group_by=routes,status"),
-        in_queue("/tasks/count?group_by=status,routes"),
-        in_queue("/tasks/count?group_by=routes&status=pending"),
-        in_queue("/tasks/count?group_by=routes&filter=priority%3E0"),
-        in_queue("/tasks/count?group_by=routes&include_archived=true"),
-        in_queue("/workers/count?group_by=route"),
-        in_queue("/workers/count?group_by=route,status"),
-        in_queue("/workers?filter=status==%22idle%22"),
-        "/api/v2/queues/other/tasks?".to_owned(),
-        "/api/v2/queues/other/workers?".to_owned(),
-        "/api/v2/queues/other/tasks/count?group_by=routes".to_owned(),
-    ];
+    let paths = "q/tasks? q/workers? q/tasks/count?group_by=routes q/tasks/count?group_by=routes,status
+        q/tasks/count?group_by=status,routes q/tasks/count?group_by=routes&status=pending
+        q/tasks/count?group_by=routes&filter=priority%3E0 q/tasks/count?group_by=routes&include_archived=true
+        q/workers/count?group_by=route q/workers/count?group_by=route,status q/workers?filter=status==%22idle%22
+        other/tasks? other/workers? other/tasks/count?group_by=routes";
+    let paths: Vec<String> = paths.split_whitespace().map(|path| format!("/api/v2/queues/{path}")).collect();
     assert_eq!(cursors_of_their_own(&server, &paths), 11, "nothing is in the other queue");
 }

@@ -26,8 +26,7 @@ fn a_missing_task_of_an_existing_queue_is_task_not_found_everywhere() {
 
 #[test]
 fn conflicts_of_tasks_carry_their_details() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     let conflict = server.put(&of_task(1, ""), json!({"priority": 1}));
     conflict.assert_details(409, "task_id_conflict", &json!({"queue": "q", "task_id": task_id(1)}));
     server.create_in_state(2, "running");
@@ -47,8 +46,7 @@ fn conflicts_of_tasks_carry_their_details() {
 
 #[test]
 fn conflicts_of_runs_carry_their_details() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     let stale = server.act(1, "complete", 7);
     stale.assert_details(409, "stale_run", &json!({"run_id": run_id(7)}));
     server.claim(1);
@@ -101,8 +99,7 @@ fn limits_are_named() {
 
 #[test]
 fn invalid_bodies_say_where() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     let task = of_task(2, "");
     server.put(&task, json!({"routes": [1]})).assert_location("invalid_task", &json!(["body", "routes", 0]));
     server.put(&task, json!({"routes": ["a", "b b"]})).assert_location("invalid_task", &json!(["body", "routes", 1]));

@@ -17,8 +17,7 @@ fn explain(server: &Server, n: usize) -> Value {
 
 #[test]
 fn every_reason_is_there_the_one_that_weighs_most_first() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     server.create(2, json!({}));
     server.create(3, json!({"dependencies": [task_id(2), task_id(9)], "not_before": "2099-01-02T03:04:05.000006Z"}));
     assert_eq!(server.claimed(1), 1);

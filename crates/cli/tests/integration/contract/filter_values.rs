@@ -31,8 +31,7 @@ const VALUES: [&str; 20] = [
 ];
 
 fn values() -> SharedServer {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     for (n, value) in (2..).zip(VALUES) {
         server.create(n, format!("{{\"args\":{{\"v\":{value}}}}}"));
     }

@@ -22,8 +22,7 @@ fn assert_finalized(held: &mut Connection, action: &str) {
 
 #[test]
 fn without_the_header_nothing_is_different() {
-    let server = Server::with_queue();
-    server.create_running(1);
+    let server = Server::with_run();
     let names = |response: &Response| response.headers.iter().map(|(name, _)| name.to_lowercase()).collect::<Vec<_>>();
     let plain = server.act(1, "heartbeat", 1).expect(200);
     assert_eq!(names(&plain), ["content-type", "content-length", "taskqueue-server-version", "date"]);

@@ -17,8 +17,7 @@ fn assert_alive(server: &Server) {
 
 #[test]
 fn very_deep_bodies_are_refused() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     for depth in [100, 130, 1000, 100_000, 500_000] {
         let arrays = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         for (method, path, code) in endpoints_with_body() {
@@ -162,8 +161,7 @@ fn heads_and_chunks_that_make_no_sense_change_nothing() {
         "PUT /api/v2/queues/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
         &chunk[..],
     ] {
-        let mut connection = server.connect();
-        connection.write(bytes.as_bytes()).unwrap();
+        let mut connection = server.begin_with(bytes.as_bytes());
         if let Ok(response) = connection.read_response(true) {
             assert!((400..500).contains(&response.status), "{response:?}");
         }

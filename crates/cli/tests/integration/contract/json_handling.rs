@@ -39,8 +39,7 @@ fn endpoints_without_body() -> Vec<(&'static str, String, u16)> {
 
 #[test]
 fn a_body_must_be_an_object() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     for (method, path, code) in endpoints_with_body() {
         for body in ["", "null", "[]", "[{}]", "\"{}\"", "1", "1.5", "true", " \n[] "] {
             server.call(method, &path, body).assert_error(422, code);
@@ -50,8 +49,7 @@ fn a_body_must_be_an_object() {
 
 #[test]
 fn malformed_json_is_an_invalid_request_on_every_endpoint_with_a_body() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     let texts: [&[u8]; 4] = [b"{", b"{} {}", b"{\"a\":\"\xff\"}", b"\xef\xbb\xbf{}"];
     for (method, path, _) in endpoints_with_body() {
         for text in texts {
@@ -98,8 +96,7 @@ fn a_body_is_read_only_with_a_json_content_type() {
 
 #[test]
 fn endpoints_without_a_body_ignore_whatever_is_sent() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     for (method, path, status) in endpoints_without_body() {
         if method != "DELETE" {
             server.call(method, &path, "{\"malformed").expect(status);

@@ -22,8 +22,7 @@ fn read(server: &Server, n: usize, offset: u64) -> Value {
 
 #[test]
 fn what_a_run_prints_can_be_read_and_changes_nothing_of_its_task() {
-    let server = Server::with_queue();
-    server.create_running(1);
+    let server = Server::with_run();
     let task = server.task(1);
     server.get(&of_task(1, "/output")).assert_details(404, "output_not_found", &json!({"task_id": task_id(1)}));
     print(&server, 1, 0, "epoch 1\n");
@@ -64,8 +63,7 @@ fn a_wrong_number_of_bytes_to_keep_is_refused_at_the_start() {
 
 #[test]
 fn an_offset_is_an_integer_whose_end_is_below_2_to_the_63() {
-    let server = Server::with_queue();
-    server.create_running(1);
+    let server = Server::with_run();
     let wrong = ["-1", "1.0", "\"1\"", "null", "true", "9223372036854775805", "9223372036854775808", "1e3"];
     for offset in wrong {
         let body = format!(r#"{{"run_id":"{}","offset":{offset},"text":"abc"}}"#, run_id(1));
@@ -76,8 +74,7 @@ fn an_offset_is_an_integer_whose_end_is_below_2_to_the_63() {
 
 #[test]
 fn what_is_no_text_of_a_run_is_refused() {
-    let server = Server::with_queue();
-    server.create_running(1);
+    let server = Server::with_run();
     let path = of_task(1, "/output");
     for (text, location) in [("null", "text"), ("[]", "text"), (r#""\ud800""#, "text"), (r#""","more":1"#, "more")] {
         let body = format!(r#"{{"run_id":"{}","offset":0,"text":{text}}}"#, run_id(1));
@@ -101,8 +98,7 @@ fn what_is_no_text_of_a_run_is_refused() {
 
 #[test]
 fn the_offset_to_read_from_is_decimal_digits_below_2_to_the_63() {
-    let server = Server::with_queue();
-    server.create_running(1);
+    let server = Server::with_run();
     print(&server, 1, 0, "abc");
     let get = |query: &str| server.get(&of_task(1, &format!("/output{query}")));
     for (query, start) in [

@@ -20,8 +20,7 @@ fn shown(server: &Server, n: usize) -> Option<(Value, i64)> {
 
 #[test]
 fn progress_is_shown_behind_the_fields_of_the_contract_and_replaced_as_a_whole() {
-    let server = Server::with_queue();
-    server.create_running(1);
+    let server = Server::with_run();
     assert_eq!(shown(&server, 1), None);
     let answer = report(&server, 1, 1, json!({"step": 1, "loss": 0.5, "note": "a\0é"})).expect(204);
     assert!(answer.body.is_empty());
@@ -38,8 +37,7 @@ fn progress_is_shown_behind_the_fields_of_the_contract_and_replaced_as_a_whole()
 
 #[test]
 fn what_is_no_object_is_refused_and_null_is_nothing_only_in_a_heartbeat() {
-    let server = Server::with_queue();
-    server.create_running(1);
+    let server = Server::with_run();
     let path = of_task(1, "/progress");
     for wrong in ["null", "[]", "1", "\"x\"", "true"] {
         let body = format!(r#"{{"run_id":"{}","progress":{wrong}}}"#, run_id(1));
@@ -67,8 +65,7 @@ fn what_is_no_object_is_refused_and_null_is_nothing_only_in_a_heartbeat() {
 
 #[test]
 fn progress_is_refused_as_a_heartbeat_would_be() {
-    let server = Server::with_queue();
-    server.create_running(1);
+    let server = Server::with_run();
     server.create_running(2);
     server.act(2, "complete", 2).expect(204);
     let before = server.snapshot();

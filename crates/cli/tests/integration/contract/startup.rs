@@ -148,8 +148,7 @@ fn a_stop_is_graceful_and_quick_in_spite_of_open_connections() {
     let mut used = server.connect();
     used.exchange(&Request::new("GET", "/health")).unwrap().expect(200);
     let idle = server.connect();
-    let mut half = server.connect();
-    half.write(b"GET /api/v2/queues HTT").unwrap();
+    let half = server.begin_with(b"GET /api/v2/queues HTT");
     let start = Instant::now();
     let status = server.terminate();
     assert!(start.elapsed() < GRACE, "it took {:?}", start.elapsed());

@@ -23,8 +23,7 @@ fn task_of(connection: &mut Connection) -> usize {
 
 #[test]
 fn without_the_header_nothing_is_different() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     let names = |response: &Response| response.headers.iter().map(|(name, _)| name.to_lowercase()).collect::<Vec<_>>();
     let (plain, nothing) = (server.claim_for("q", "default", 1).expect(200), server.claim_for("q", "default", 2));
     assert_eq!(names(&plain), ["content-type", "content-length", "taskqueue-server-version", "date"]);

@@ -59,8 +59,7 @@ const HEADS: &[(&str, &str, Expected)] = &[
 /// The answer to raw bytes in which `@` stands for the port.
 fn raw(server: &Server, request: &str) -> Response {
     let port = server.address.rsplit_once(':').unwrap().1;
-    let mut connection = server.connect();
-    connection.write(request.replace('@', port).as_bytes()).unwrap();
+    let mut connection = server.begin_with(request.replace('@', port).as_bytes());
     let response = connection.read_response(!request.starts_with("HEAD")).unwrap();
     Response { request: request.to_owned(), ..response }
 }

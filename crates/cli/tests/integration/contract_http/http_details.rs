@@ -64,8 +64,7 @@ fn unknown_paths_are_404_whatever_the_method() {
 
 #[test]
 fn head_answers_like_get_without_the_body() {
-    let server = Server::with_queue();
-    server.create(1, json!({}));
+    let server = Server::with_task();
     let readable = "/health /openapi.json /api/v2/queues /api/v2/queues/q/tasks /api/v2/queues/q/tasks/count
         /api/v2/queues/q/tasks/t_000000000001 /api/v2/queues/q/workers /api/v2/queues/q/workers/count
         /api/v2/queues/q/tasks/t_000000000002 /api/v2/queues/q/tasks?limit=0 /api/v2/queues/q/tasks/claim /nope";
@@ -135,8 +134,8 @@ fn a_target_with_characters_that_must_be_encoded_is_told_so() {
     server.create(1, json!({"name": "{é|x}"}));
     let count = in_queue("/tasks/count?filter=");
     for accepted in ["name=='{\u{e9}|x}'", "name=='{%C3%A9|x}'", "name%20==%20'{\u{e9}%7Cx}'"] {
-        let mut connection = server.connect();
-        connection.write(format!("GET {count}{accepted} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).unwrap();
+        let mut connection =
+            server.begin_with(format!("GET {count}{accepted} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes());
         assert_eq!(connection.read_response(true).unwrap().expect(200).json()["count"], 1, "{accepted}");
     }
     let refused: [&[u8]; 9] = [
@@ -169,8 +168,7 @@ fn a_target_with_characters_that_must_be_encoded_is_told_so() {
             assert!(connection.read_response(true).is_err(), "the connection is closed");
         }
     }
-    let mut connection = server.connect();
-    connection.write(b"GET / HTTP/1.1\r\nbad header: x\r\n\r\n").unwrap();
+    let mut connection = server.begin_with(b"GET / HTTP/1.1\r\nbad header: x\r\n\r\n");
     assert!(
         connection.read_response(true).unwrap().text().contains("not valid HTTP/1.1"),
         "nothing is said of the target"

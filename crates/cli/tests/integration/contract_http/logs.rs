@@ -165,8 +165,7 @@ fn a_line_tells_who_wanted_what_and_how_it_ended() {
     let mut connection = server.connect();
     let request = Request::new("GET", "/api/v2/queues").header("Authorization", "Bearer hush-hush");
     connection.exchange(&request).unwrap().expect(401);
-    let mut broken = server.connect();
-    broken.write(b"hush hush hush\r\n\r\n").unwrap();
+    let mut broken = server.begin_with(b"hush hush hush\r\n\r\n");
     assert_eq!(broken.read_response(true).unwrap().status, 400);
     assert_eq!(server.terminate().code(), Some(0));
     let log = server.stderr();

@@ -236,7 +236,7 @@ fn a_damaged_or_missing_file_is_found_by_check_and_nothing_is_restored() {
             Some(content) => fs::write(backup.join("manifest.json"), content).unwrap(),
             None => fs::remove_file(backup.join("manifest.json")).unwrap(),
         }
-        assert!(assert_refuses(&["check", text(&backup)], &[]).contains(why));
+        assert_refuses_with(&["check", text(&backup)], &[], &[why]);
     }
 }
 
@@ -328,7 +328,7 @@ fn of_an_installation_with_postgresql_the_secrets_alone_are_copied() {
     let to = folder.path().join("backup");
     let key = format!("--tls-self-signed={}", text(&key_folder.path().join("tls")));
     let backup = ["backup", "--with-secrets", "--database", URL, "--to", text(&to)];
-    assert!(assert_refuses(&backup, &[]).contains("nothing to back up"));
+    assert_refuses_with(&backup, &[], &["nothing to back up"]);
     let told = run(&backup, &[("TASKQUEUE_TOKEN", TOKEN)]).ok_quietly();
     assert!(told.contains(": token; not there: the database (") && told.contains("pg_dump"), "{told}");
     assert!(!told.contains("hush"), "{told}");

@@ -116,11 +116,17 @@ pub(crate) fn serving(database: &str) -> Vec<&str> {
 /// said before that it starts.
 #[track_caller]
 pub(crate) fn assert_refuses(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    assert_refuses_with(arguments, environment, &[])
+}
+
+/// The same, with all of these parts in the line.
+#[track_caller]
+pub(crate) fn assert_refuses_with(arguments: &[&str], environment: &[(&str, &str)], parts: &[&str]) -> String {
     let mut ran = run(arguments, environment);
     assert!(!ran.stderr.contains("panicked"), "{environment:?}: {ran:?}");
     let refusal = ran.stderr.lines().filter(|line| !line.contains(" INFO taskqueue starts "));
     ran.stderr = refusal.collect::<Vec<_>>().join("\n");
-    ran.refuses_with(1, &[])
+    ran.refuses_with(1, parts)
 }
 
 /// The binary in an environment that configures nothing.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Connection, IntoBody, Request, Response, STATES, Server, in_queue, of_task, run_id};
+use super::{Connection, IntoBody, Request, Response, STATES, Server, SharedServer, in_queue, of_task, run_id};
 
 /// A claim for a route in the queue `q`.
 pub(crate) fn claim_request(route: &str, run: usize) -> Request {
@@ -29,11 +29,30 @@ pub(crate) fn claimed_task(claim: &Response) -> usize {
 }
 
 impl Server {
-    /// Sends a request on a connection of its own, which will have the answer.
-    pub(crate) fn begin_request(&self, request: &Request) -> Connection {
+    /// A server with task 1, which other tests have afterwards.
+    pub(crate) fn with_task() -> SharedServer {
+        let server = Self::with_queue();
+        server.create(1, json!({}));
+        server
+    }
+
+    /// The same with task 1 running as run 1.
+    pub(crate) fn with_run() -> SharedServer {
+        let server = Self::with_queue();
+        server.create_running(1);
+        server
+    }
+
+    /// A connection on which these bytes were sent.
+    pub(crate) fn begin_with(&self, bytes: &[u8]) -> Connection {
         let mut connection = self.connect();
-        connection.write(&request.to_bytes()).unwrap();
+        connection.write(bytes).unwrap();
         connection
+    }
+
+    /// The connection that will have the answer to this request.
+    pub(crate) fn begin_request(&self, request: &Request) -> Connection {
+        self.begin_with(&request.to_bytes())
     }
 
     /// The same, and waits until the server logs this text once more: that the request waits.

@@ -71,8 +71,7 @@ fn looked_through(server: &Server, setup: Setup) -> Worker {
     for process in worker.alive() {
         assert!(!process.command.contains(TOKEN), "{process:?}");
     }
-    worker.write("go");
-    worker.finish_well();
+    worker.let_go();
     assert!(server.task(1)["last_error"].is_object());
     worker
 }

@@ -127,8 +127,7 @@ fn old_folders_of_ended_runs_are_removed_and_no_others() {
     assert!(folders[1].exists() && folders[2].exists() && running.runs(5)[0].exists());
     cleaner.signal(Signal::TERM);
     assert_eq!(cleaner.finish().code, Some(0));
-    running.write("go");
-    running.finish_well();
+    running.let_go();
     assert_eq!(server.task(5)["status"], "succeeded");
 }
 
@@ -144,8 +143,7 @@ fn the_folder_of_a_run_that_goes_on_stays_new() {
         let age = folder.metadata().unwrap().modified().unwrap().elapsed();
         age.is_ok_and(|age| age < Duration::from_secs(86_400))
     });
-    worker.write("go");
-    worker.finish_well();
+    worker.let_go();
 }
 
 #[test]

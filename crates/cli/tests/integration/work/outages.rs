@@ -39,8 +39,7 @@ fn a_run_goes_on_while_the_server_is_killed_and_started_again() {
     worker.wait_for_line("the server cannot be reached");
     server.start_again();
     worker.wait_for_line("the server answers again");
-    worker.write("go");
-    worker.finish_well();
+    worker.let_go();
     assert_done_once(&server);
 }
 

@@ -16,8 +16,7 @@ fn output_is_relayed_while_it_is_made_and_kept_with_the_run() {
     until("the output of a command that still runs", || worker.stdout() == "said\nhalf");
     worker.wait_for_line("warned\n");
     assert_eq!(server.task(1)["status"], "running");
-    worker.write("go");
-    worker.finish_well();
+    worker.let_go();
     assert_eq!(worker.stdout(), "said\nhalf done\n", "standard output is the command's alone");
     let log = std::fs::read_to_string(worker.runs(1)[0].join("output.log")).unwrap();
     assert!(log.contains("said\n") && log.contains("warned\n") && log.ends_with(" done\n"), "{log}");

@@ -65,8 +65,7 @@ fn a_prompt_is_there_while_the_command_waits() {
     let mut worker = worker(&server, "", "printf 'continue? '; while [ ! -e go ]; do sleep 0.02; done; echo yes");
     until("the prompt", || text(&server) == "continue? ");
     assert_eq!(server.task(1)["status"], "running");
-    worker.write("go");
-    worker.finish_well();
+    worker.let_go();
     assert_eq!(text(&server), "continue? yes\n");
 }
 

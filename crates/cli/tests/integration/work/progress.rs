@@ -28,8 +28,7 @@ fn what_a_command_writes_is_shown_while_it_runs_and_the_last_of_it_afterwards() 
     let mut worker = worker(&server, &script);
     wait_for(&server, &json!({"step": 1}));
     assert_eq!(server.task(1)["status"], "running");
-    worker.write("go");
-    worker.finish_well();
+    worker.let_go();
     let task = server.task(1);
     assert_eq!((&task["status"], &task["progress"]), (&json!("succeeded"), &json!({"step": 2, "loss": "NaN"})));
     assert_eq!((worker.path("existed").exists(), &task["progress_attempt"]), (false, &json!(1)));
@@ -42,8 +41,7 @@ fn the_command_progress_writes_it_from_any_language() {
         format!("$TASKQUEUE progress step=120 total=1000 loss=0.31 || exit 1; {WAIT}; $TASKQUEUE progress percent=100");
     let mut worker = worker(&server, &script);
     wait_for(&server, &json!({"step": 120, "total": 1000, "loss": 0.31}));
-    worker.write("go");
-    worker.finish_well();
+    worker.let_go();
     let task = server.task(1);
     assert_eq!((&task["status"], &task["progress"]), (&json!("succeeded"), &json!({"percent": 100})));
 }

@@ -191,6 +191,13 @@ impl Worker {
         self.finish_well()
     }
 
+    /// Lets a command that waits for the file `go` end; waits for the end of the worker as [`Self::finish_well`] does.
+    #[track_caller]
+    pub(crate) fn let_go(&mut self) -> String {
+        self.write("go");
+        self.finish_well()
+    }
+
     pub(crate) fn keeper(&self) -> Pid {
         Pid::from_child(&self.child)
     }

@@ -41,8 +41,7 @@ fn a_run_its_machine_and_its_gpus_are_measured() {
         {"index": 1, "name": "Tesla T4", "memory_total_bytes": 16_106_127_360_u64, "temperature_celsius": 35},
     ]);
     assert_eq!(found["gpus"], gpus);
-    worker.write("go");
-    worker.finish_well();
+    worker.let_go();
 }
 
 #[test]
