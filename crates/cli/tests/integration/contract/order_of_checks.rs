@@ -49,21 +49,14 @@ fn endpoints() -> Vec<(&'static str, String, String)> {
 }
 
 #[test]
-fn every_endpoint_of_a_missing_queue_is_queue_not_found() {
+fn every_endpoint_of_a_missing_queue_is_queue_not_found_and_of_an_invalid_one_an_invalid_request() {
     let server = Server::start();
     for (method, rest, body) in endpoints() {
-        let response = server.call(method, &format!("/api/v2/queues/nope{rest}"), body);
-        response.assert_details(404, "queue_not_found", &json!({"queue": "nope"}));
+        let of = |queue: &str| server.call(method, &format!("/api/v2/queues/{queue}{rest}"), body.as_str());
+        of("nope").assert_details(404, "queue_not_found", &json!({"queue": "nope"}));
+        of(".bad").assert_error(422, "invalid_request");
     }
     assert_eq!(server.get("/api/v2/queues").json(), json!([]));
-}
-
-#[test]
-fn every_endpoint_of_an_invalid_queue_is_an_invalid_request() {
-    let server = Server::start();
-    for (method, rest, body) in endpoints() {
-        server.call(method, &format!("/api/v2/queues/.bad{rest}"), body).assert_error(422, "invalid_request");
-    }
 }
 
 #[test]

@@ -209,22 +209,17 @@ fn assert_warns(server: &mut Server, weakness: &str) {
 }
 
 #[test]
-fn commits_that_are_not_waited_for_are_warned_of() {
-    let database = Database::fresh();
-    let inside = database.inside();
-    inside.admin(&format!("ALTER DATABASE {} SET synchronous_commit = off", inside.name()));
-    let mut server = Server::launch_on(Arc::new(database), None, &["--log-level", "info"]);
-    assert_warns(&mut server, "synchronous_commit=off");
-}
-
-#[test]
-fn a_role_whose_commits_are_not_waited_for_is_warned_of() {
-    let database = Database::fresh();
-    let url = database.inside().password_url("x");
-    database.inside().admin(&format!("ALTER ROLE {} SET synchronous_commit = off", role(&url)));
-    let database = database.configured_by(&[], &[("TASKQUEUE_DATABASE", &url)]);
-    let mut server = Server::launch_on(Arc::new(database), None, &["--log-level", "info"]);
-    assert_warns(&mut server, "synchronous_commit=off");
+fn commits_that_are_not_waited_for_are_warned_of_whether_by_the_database_or_by_the_role() {
+    for by_role in [false, true] {
+        let database = Database::fresh();
+        let url = database.inside().password_url("x");
+        let who =
+            if by_role { format!("ROLE {}", role(&url)) } else { format!("DATABASE {}", database.inside().name()) };
+        database.inside().admin(&format!("ALTER {who} SET synchronous_commit = off"));
+        let database = database.configured_by(&[], &[("TASKQUEUE_DATABASE", &url)]);
+        let mut server = Server::launch_on(Arc::new(database), None, &["--log-level", "info"]);
+        assert_warns(&mut server, "synchronous_commit=off");
+    }
 }
 
 #[test]

@@ -75,9 +75,11 @@ fn a_source_that_a_server_uses_is_refused() {
 }
 
 #[test]
-fn a_target_that_is_not_empty_is_refused() {
+fn a_target_that_is_not_empty_is_refused_and_so_is_the_source_itself() {
     let (source, target) = (filled(), filled());
-    migrate(text(&source.database.file()), text(&target.database.file())).refuses_with(1, &["not empty"]);
+    let source = source.database.file();
+    migrate(text(&source), text(&target.database.file())).refuses_with(1, &["not empty"]);
+    migrate(text(&source), text(&source)).refuses_with(1, &["in use"]);
 }
 
 #[test]
@@ -92,12 +94,6 @@ fn a_source_that_is_missing_or_no_database_of_ours_is_refused_and_no_target_is_m
         assert!(!target.exists() && !missing.exists());
     }
     run(&["migrate", "--from", text(&foreign), "--to", text(&target), "--from-schema", "x"], &[]).fails(2);
-}
-
-#[test]
-fn the_same_database_is_not_copied_to_itself() {
-    let server = filled();
-    migrate(text(&server.database.file()), text(&server.database.file())).refuses_with(1, &["in use"]);
 }
 
 /// Kills a migration as soon as something is written to the target; then the target is empty, and the next one succeeds.

@@ -56,8 +56,7 @@ fn progress_bars_of_several_slots_are_one_line_each_and_no_line_is_glued_to_anot
     let bar = r"echo >> begun; while [ $(wc -l < begun) -lt 2 ]; do sleep 0.02; done; \
                 i=0; while [ $i -lt 200 ]; do i=$((i+1)); printf '\r%d/200' $i >&2; printf '\rstep %d' $i; done";
     let setup = Setup::new(&server).flags("--max-tasks 2 --jobs 2");
-    let log = File::options().append(true).create(true).open(setup.folder().join("stderr")).unwrap();
-    let mut worker = setup.start_to_one(log, &["sh", "-c", bar]);
+    let mut worker = setup.start_to_one(&["sh", "-c", bar]);
     let stderr = worker.finish_well();
     for text in ["200/200", "step 200"] {
         let ends = stderr.lines().filter(|line| line.ends_with(&format!(" | {text}"))).count();
@@ -71,9 +70,8 @@ fn progress_bars_of_several_slots_are_one_line_each_and_no_line_is_glued_to_anot
 #[test]
 fn what_the_worker_says_is_not_glued_to_what_its_command_printed_to_the_same_file() {
     let server = Server::with_tasks(1);
-    let setup = Setup::new(&server).flags("--max-tasks 1");
-    let log = File::options().append(true).create(true).open(setup.folder().join("stderr")).unwrap();
-    setup.start_to_one(log, &["sh", "-c", r"printf '\r50%%'"]).finish_saying(&["50%\nsucceeded t_"]);
+    let mut worker = Setup::new(&server).flags("--max-tasks 1").start_to_one(&["sh", "-c", r"printf '\r50%%'"]);
+    worker.finish_saying(&["50%\nsucceeded t_"]);
 }
 
 #[test]

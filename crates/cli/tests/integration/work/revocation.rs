@@ -63,7 +63,7 @@ fn a_task_that_is_requeued_while_it_runs_is_run_again_from_its_beginning() {
     let mut worker = Setup::new(&server).flags("--max-tasks 2").sh(script, &[]);
     until("the first run", || worker.path("go").exists());
     server.cancel(1);
-    server.requeue(1);
+    assert_eq!(server.call("POST", "/tasks/t_000000000001/requeue", &Value::Null).0, 200);
     worker.finish_saying(&["1 succeeded, 0 failed, 1 revoked"]);
     server.assert_state(1, "succeeded", 1);
     assert_eq!(worker.read("runs.txt").lines().count(), 2);
@@ -74,7 +74,7 @@ fn a_task_that_is_deleted_while_it_runs_is_stopped() {
     let server = Server::with_tasks(1);
     let (mut worker, pids) = with_family(&server, "--max-tasks 1 --grace 1");
     server.cancel(1);
-    server.delete(1);
+    assert_eq!(server.call("DELETE", "/tasks/t_000000000001", &Value::Null).0, 204);
     worker.finish_saying(&["revoked t_000000000001"]);
     assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
     assert_eq!(server.call("GET", "/tasks/t_000000000001", &Value::Null).0, 404);

@@ -108,16 +108,6 @@ impl Server {
         self.done("POST", &of_task(n, "/cancel"), &Value::Null);
     }
 
-    #[track_caller]
-    pub(crate) fn requeue(&self, n: usize) {
-        self.done("POST", &of_task(n, "/requeue"), &Value::Null);
-    }
-
-    #[track_caller]
-    pub(crate) fn delete(&self, n: usize) {
-        self.done("DELETE", &of_task(n, ""), &Value::Null);
-    }
-
     /// Task `n` has this status and attempt; gives it.
     #[track_caller]
     pub(crate) fn assert_state(&self, n: usize, status: &str, attempt: u64) -> Value {

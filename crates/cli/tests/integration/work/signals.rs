@@ -114,24 +114,16 @@ fn timeout_which_signals_twice_asks_once() {
 }
 
 #[test]
-fn nothing_survives_a_worker_that_is_killed() {
+fn nothing_survives_a_worker_that_is_killed_and_its_keeper_gives_the_task_back_at_once() {
     let server = Server::start();
     let mut worker = running(&server, "", &format!("{DAEMON}; {STUBBORN}"));
     let (leader, daemon) = (worker.wait_for_file("begun"), worker.wait_for_file("daemon"));
-    kill_process(worker.pid(), Signal::KILL).unwrap();
-    worker.finish().fails(137);
-    assert!(!is_alive(&leader) && !is_alive(&daemon));
-    worker.assert_nothing_is_left();
-}
-
-#[test]
-fn the_keeper_of_a_worker_that_was_killed_gives_its_tasks_back_at_once() {
-    let server = Server::start();
-    let mut worker = running(&server, "", STUBBORN);
     let pid = worker.pid();
     kill_process(pid, Signal::KILL).unwrap();
     let said = format!("process {}, was killed by signal 9; t_000000000001: given back", pid.as_raw_nonzero());
     worker.finish().fails_with(137, &[&format!("the worker, {said}")]);
+    assert!(!is_alive(&leader) && !is_alive(&daemon));
+    worker.assert_nothing_is_left();
     assert_given_back(&server);
     assert_eq!(worker.undelivered(), 0);
 }

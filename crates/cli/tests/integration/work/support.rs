@@ -116,8 +116,8 @@ impl Setup {
 
     /// Runs this command for each task.
     pub(crate) fn start(mut self, command: &[&str]) -> Worker {
-        let file = |name: &str| File::options().append(true).create(true).open(self.folder.path().join(name)).unwrap();
-        self.command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
+        let (stdout, stderr) = (self.appending("stdout"), self.appending("stderr"));
+        self.command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         self.spawn(command)
     }
 
@@ -128,10 +128,15 @@ impl Setup {
         self.spawn(command)
     }
 
-    /// The same with all of its output in one file.
-    pub(crate) fn start_to_one(mut self, file: File, command: &[&str]) -> Worker {
-        self.command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+    /// The same with all of its output in the file of its standard error.
+    pub(crate) fn start_to_one(mut self, command: &[&str]) -> Worker {
+        let (stdout, stderr) = (self.appending("stderr"), self.appending("stderr"));
+        self.command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         self.spawn(command)
+    }
+
+    fn appending(&self, name: &str) -> File {
+        File::options().append(true).create(true).open(self.folder.path().join(name)).unwrap()
     }
 
     fn spawn(mut self, command: &[&str]) -> Worker {
