@@ -17,31 +17,24 @@ fn endpoints() -> Vec<(&'static str, String, String)> {
     let bulk = json!({"filter": "priority == 0", "changes": {"priority": 1}});
     let claim = json!({"route": "default", "run_id": run_id(1)});
     let mut endpoints = vec![
-        ("GET", "/tasks".to_owned(), String::new()),
-        ("GET", "/tasks/count".to_owned(), String::new()),
-        ("GET", "/tasks/count?group_by=status".to_owned(), String::new()),
-        ("GET", task.clone(), String::new()),
         ("PUT", task.clone(), "{}".to_owned()),
         ("PATCH", task.clone(), json!({"priority": 1}).to_string()),
         ("PATCH", "/tasks".to_owned(), bulk.to_string()),
         ("DELETE", task.clone(), String::new()),
         ("POST", "/tasks/claim".to_owned(), claim.to_string()),
-        ("GET", "/workers".to_owned(), String::new()),
-        ("GET", "/workers/count".to_owned(), String::new()),
-        ("GET", "/workers/count?group_by=route".to_owned(), String::new()),
         ("PUT", worker.clone(), idle().to_string()),
         ("DELETE", worker.clone(), String::new()),
         ("POST", format!("{worker}/telemetry"), json!({"telemetry": {}}).to_string()),
-        ("GET", format!("{task}/output"), String::new()),
         ("POST", format!("{task}/output"), json!({"run_id": run_id(1), "offset": 0, "text": "a"}).to_string()),
         ("POST", format!("{task}/progress"), json!({"run_id": run_id(1), "progress": {}}).to_string()),
-        ("GET", format!("{task}/explain"), String::new()),
-        ("GET", "/stats".to_owned(), String::new()),
-        ("GET", "/settings".to_owned(), String::new()),
         ("PATCH", "/settings".to_owned(), "{}".to_owned()),
         ("DELETE", String::new(), String::new()),
         ("DELETE", "?cascade=true".to_owned(), String::new()),
     ];
+    let reads = "/tasks /tasks/count /tasks/count?group_by=status /tasks/@ /tasks/@/output /tasks/@/explain /workers
+        /workers/count /workers/count?group_by=route /stats /settings";
+    let reads = reads.split_whitespace().map(|path| ("GET", path.replace('@', &task_id(1)), String::new()));
+    endpoints.extend(reads);
     for action in ["cancel", "requeue", "heartbeat", "complete", "fail", "unclaim"] {
         endpoints.push(("POST", format!("{task}/{action}"), action_body(action, 1).to_string()));
     }

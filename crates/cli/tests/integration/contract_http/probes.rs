@@ -8,9 +8,6 @@ use serde_json::json;
 
 use super::support::*;
 
-/// Longer than any start or stop takes.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 #[test]
 fn a_server_that_stops_is_not_ready_for_whoever_is_still_connected() {
     let mut server = Server::with_arguments(&["--log-level", "info"]);
@@ -54,15 +51,6 @@ fn a_second_signal_ends_the_delay_of_a_stop() {
         server.signal(signal);
         assert_eq!(server.wait().0.code(), Some(0), "{signal}");
     }
-}
-
-/// The next datagram.
-#[track_caller]
-fn heard(socket: &UnixDatagram) -> String {
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut bytes = [0; 4096];
-    let length = socket.recv(&mut bytes).expect("a datagram");
-    String::from_utf8(bytes[..length].to_vec()).unwrap()
 }
 
 #[test]

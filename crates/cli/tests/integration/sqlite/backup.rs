@@ -18,7 +18,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn backup(database: &Path, to: &Path, more: &[&str]) -> Ran {
+pub(crate) fn backup(database: &Path, to: &Path, more: &[&str]) -> Ran {
     run(&[&["backup", "--database", text(database), "--to", text(to)], more].concat(), &[])
 }
 

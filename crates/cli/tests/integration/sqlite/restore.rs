@@ -7,12 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::backup::{assert_sound, create_large, text};
+use super::backup::{assert_sound, backup, create_large, text};
 use super::support::*;
-
-fn backup(database: &Path, to: &Path) {
-    run(&["backup", "--database", text(database), "--to", text(to)], &[]).ok_quietly();
-}
 
 fn restore(from: &Path, database: &Path, more: &[&str]) -> Ran {
     run(&[&["restore", "--from", text(from), "--database", text(database)], more].concat(), &[])
@@ -37,7 +33,7 @@ fn a_backup_is_restored_to_a_new_place_with_its_active_runs() {
     server.create_in_states(1);
     let before = server.snapshot();
     let [copy, place] = ["copy.db", "new.db"].map(|name| folder.path().join(name));
-    backup(&server.database.file(), &copy);
+    backup(&server.database.file(), &copy, &[]).ok_quietly();
     server.act(2, "complete", 1002).expect(204);
     assert_restored(restore(&copy, &place, &[]));
     assert_sound(&place);
@@ -52,7 +48,7 @@ fn a_database_is_replaced_only_if_that_is_wanted_and_without_the_log_of_the_old_
     let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
     server.create(1, json!({}));
-    backup(&database, &copy);
+    backup(&database, &copy, &[]).ok_quietly();
     server.create(2, json!({}));
     // The log holds what came after the backup.
     server.kill();
@@ -72,7 +68,7 @@ fn a_database_is_replaced_only_if_that_is_wanted_and_without_the_log_of_the_old_
 fn a_database_that_a_server_uses_is_never_replaced() {
     let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
-    backup(&database, &copy);
+    backup(&database, &copy, &[]).ok_quietly();
     server.create(1, json!({}));
     assert_refuses(&copy, &database, &["--replace"], "in use by another server");
     server.create(2, json!({}));
@@ -85,7 +81,7 @@ fn a_backup_that_is_damaged_is_not_restored() {
     let (mut server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
     server.create_each(0..200, |_| json!({"args": {"text": "x".repeat(1_000)}}));
-    backup(&database, &copy);
+    backup(&database, &copy, &[]).ok_quietly();
     server.terminate();
     let before = server.database.contents();
     let mut bytes = fs::read(&copy).unwrap();
@@ -119,7 +115,7 @@ fn what_is_no_database_of_ours_and_what_a_link_leads_to_is_never_replaced() {
     server.terminate();
     let (database, place) = (server.database.file(), |name: &str| folder.path().join(name));
     let (copy, letter) = (place("copy.db"), "Dear reader, ...".repeat(300));
-    backup(&database, &copy);
+    backup(&database, &copy, &[]).ok_quietly();
     let before = server.database.contents();
     for name in ["letter", "gone.db-wal"] {
         fs::write(place(name), &letter).unwrap();
@@ -152,7 +148,7 @@ fn a_restore_that_is_killed_harms_nothing_and_the_next_one_names_what_it_left() 
     create_large(&server, 0, 20);
     server.terminate();
     let (database, copy) = (server.database.file(), folder.path().join("copy.db"));
-    backup(&database, &copy);
+    backup(&database, &copy, &[]).ok_quietly();
     let before = fs::read(&database).unwrap();
     // A signal ends it when its file has 512 KiB.
     let limit = ["sh", "-c", "ulimit -f 1024; exec \"$@\"", "sh"];

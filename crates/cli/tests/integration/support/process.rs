@@ -436,10 +436,16 @@ pub(crate) fn assert_watchdog_hears(socket: &UnixDatagram) {
     socket.set_nonblocking(true).unwrap();
     while socket.recv(&mut [0; 4096]).is_ok() {}
     socket.set_nonblocking(false).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     for _ in 0..3 {
-        let mut bytes = [0; 4096];
-        let length = socket.recv(&mut bytes).expect("a sign of life");
-        assert_eq!(&bytes[..length], b"WATCHDOG=1");
+        assert_eq!(heard(socket), "WATCHDOG=1");
     }
+}
+
+/// The next datagram on a socket that stands for systemd's.
+#[track_caller]
+pub(crate) fn heard(socket: &UnixDatagram) -> String {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = [0; 4096];
+    let length = socket.recv(&mut bytes).expect("a datagram");
+    String::from_utf8(bytes[..length].to_vec()).unwrap()
 }

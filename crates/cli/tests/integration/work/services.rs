@@ -1,21 +1,13 @@
 //! A worker as a service: the manager hears when it is up and when it stops, and its commands do not hear of the manager.
 
 use std::os::unix::net::UnixDatagram;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::server::Server;
 use super::support::Setup;
-
-#[track_caller]
-fn heard(socket: &UnixDatagram) -> String {
-    socket.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
-    let mut bytes = [0; 4096];
-    let length = socket.recv(&mut bytes).expect("a datagram");
-    String::from_utf8(bytes[..length].to_vec()).unwrap()
-}
+use crate::support::heard;
 
 #[test]
 fn systemd_hears_that_the_worker_has_reached_its_server_and_that_it_stops() {
