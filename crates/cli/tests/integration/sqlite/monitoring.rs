@@ -1,6 +1,7 @@
 //! A real Prometheus reads a real server, and evaluates every expression of `deploy/monitoring/`: the alert rules and the panels of
 //! the Grafana dashboard. For SQLite only, which shows every metric.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -121,8 +122,7 @@ impl Workload {
         // Far from being reached.
         let limits = json!({"max_running": 100, "route_limits": {"default": 100}});
         server.patch(&in_queue("/settings"), limits).expect(200);
-        let worker = json!({"route": "default", "status": "idle", "task_id": null});
-        server.put(&of_worker(1), worker).expect(204);
+        server.put(&of_worker(1), idle()).expect(204);
         server.create(900_000, json!({"routes": ["nobody"]}));
         Self { server, metrics, tasks: 0 }
     }
@@ -249,25 +249,17 @@ fn the_dashboard_has_what_grafana_needs() {
     let rows: Vec<&str> =
         panels.iter().filter(|panel| panel["type"] == "row").filter_map(|panel| panel["title"].as_str()).collect();
     assert_eq!(rows, ["Overview", "Queues", "Workers", "HTTP", "Writer and database", "Process"]);
-    let (mut ids, mut cells) = (Vec::new(), Vec::new());
+    let (mut ids, mut cells) = (HashSet::new(), HashSet::new());
     for panel in panels {
-        ids.push(panel["id"].as_u64().unwrap());
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "ids are unique: {}", panel["title"]);
         let place = |name: &str| panel["gridPos"][name].as_u64().unwrap();
         assert!(place("x") + place("w") <= 24, "{}", panel["title"]);
         for (x, y) in (0..place("w")).flat_map(|x| (0..place("h")).map(move |y| (x, y))) {
-            cells.push((place("x") + x, place("y") + y));
+            assert!(cells.insert((place("x") + x, place("y") + y)), "it lies on another panel: {}", panel["title"]);
         }
         if panel["type"] != "row" {
             assert_eq!(panel["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
             assert!(panel["targets"].as_array().is_some_and(|targets| !targets.is_empty()), "{}", panel["title"]);
         }
     }
-    let distinct = |mut list: Vec<(u64, u64)>| {
-        let count = list.len();
-        list.sort_unstable();
-        list.dedup();
-        list.len() == count
-    };
-    assert!(distinct(ids.into_iter().map(|id| (id, 0)).collect()), "ids are unique");
-    assert!(distinct(cells), "no panel lies on another");
 }
