@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::server::{Server, task_id};
+use super::server::Server;
 use super::support::{Setup, until};
 
 /// How many requests to a path that ends so were answered.
@@ -40,20 +40,4 @@ fn a_cancel_reaches_each_of_many_commands_at_once() {
     // The answers to the held ones said it.
     until("the lines of the log", || answered(&server, "/heartbeat") >= 6);
     assert_eq!((answered(&server, "/heartbeat"), answered(&server, "/tasks/batch/report")), (6, 0));
-}
-
-/// All of them are claimed with one request.
-#[test]
-fn every_task_shows_the_slot_that_ran_it() {
-    let server = Server::with_tasks(3);
-    let script = "echo $TASKQUEUE_SLOT > slot_of_$TASKQUEUE_TASK_ID; \
-                  echo >> begun; while [ $(wc -l < begun) -lt 3 ]; do sleep 0.02; done";
-    let mut worker = Setup::new(&server).flags("--slots 2,3,5 --max-tasks 3").sh(script, &[]);
-    worker.finish_well();
-    for n in 1..=3 {
-        let by = &server.task(n)["last_run"]["worker"];
-        assert_eq!(by["slot"].to_string(), worker.read(&format!("slot_of_{}", task_id(n))).trim(), "{by}");
-        assert!(by["id"].as_str().is_some_and(|id| id.starts_with("w_")) && by["slots"].is_null(), "{by}");
-        assert!(by["host"].is_string() && by["folder"].is_string() && by["pid"].is_number(), "{by}");
-    }
 }

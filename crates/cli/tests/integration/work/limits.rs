@@ -11,10 +11,11 @@ use super::server::{Server, task_id};
 use super::support::{Setup, until};
 
 #[test]
-fn slots_have_the_numbers_that_are_given() {
+fn slots_have_the_numbers_that_are_given_and_every_task_shows_its_own() {
     let server = Server::with_tasks(3);
     // Each waits until all three run, so that each is in a slot of its own.
-    let script = "echo $1 $TASKQUEUE_SLOT >> slots; while [ $(wc -l < slots) -lt 3 ]; do sleep 0.02; done; echo in $1";
+    let script = "echo $TASKQUEUE_SLOT > slot_of_$TASKQUEUE_TASK_ID; echo $1 $TASKQUEUE_SLOT >> slots; \
+                  while [ $(wc -l < slots) -lt 3 ]; do sleep 0.02; done; echo in $1";
     let mut worker = Setup::new(&server).flags("--slots 2,3,5 --max-tasks 3").sh(script, &["%{slot}"]);
     worker.finish_well();
     let slots = worker.read("slots");
@@ -26,6 +27,12 @@ fn slots_have_the_numbers_that_are_given() {
         let is_whole =
             |line: &str| line.starts_with(&begin) && line.ends_with(&end) && line.len() == begin.len() + 1 + end.len();
         assert!(worker.stdout().lines().any(is_whole), "{slot} in {}", worker.stdout());
+    }
+    for n in 1..=3 {
+        let by = &server.task(n)["last_run"]["worker"];
+        assert_eq!(by["slot"].to_string(), worker.read(&format!("slot_of_{}", task_id(n))).trim(), "{by}");
+        assert!(by["id"].as_str().is_some_and(|id| id.starts_with("w_")) && by["slots"].is_null(), "{by}");
+        assert!(by["host"].is_string() && by["folder"].is_string() && by["pid"].is_number(), "{by}");
     }
 }
 

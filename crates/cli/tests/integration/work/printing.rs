@@ -143,9 +143,12 @@ fn what_is_sent_can_be_turned_off_and_limited() {
 }
 
 #[test]
-fn a_full_disk_costs_the_log_and_not_what_is_sent() {
+fn a_full_disk_costs_the_log_and_neither_what_is_sent_nor_the_result() {
     let server = Server::start();
-    let script = "ln -s /dev/full $TASKQUEUE_RUN_DIR/output.log; echo said; sleep 0.3; echo again";
-    worker(&server, "", script).finish_saying(&["No space left on device"]);
-    assert_eq!(text(&server), "said\nagain\n");
+    let script = "ln -s /dev/full $TASKQUEUE_RUN_DIR/output.log; echo said; sleep 0.3; echo again; \
+                  echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE";
+    let mut worker = worker(&server, "", script);
+    worker.finish_saying(&["output.log could not be written: No space left on device"]);
+    assert_eq!([text(&server), worker.stdout()], ["said\nagain\n", "said\nagain\n"]);
+    assert_eq!(server.assert_state(1, "succeeded", 1)["result"], json!({"a": 1}));
 }
