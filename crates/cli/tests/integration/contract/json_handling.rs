@@ -100,13 +100,6 @@ fn endpoints_without_a_body_ignore_whatever_is_sent() {
 }
 
 #[test]
-fn chunked_bodies_are_accepted() {
-    let server = Server::with_queue();
-    let request = Request::new("PUT", &of_task(1, "")).json(json!({"name": "chunked"})).chunked();
-    assert_eq!(server.send(&request).expect(201).json()["name"], "chunked");
-}
-
-#[test]
 fn answers_are_compact_json() {
     let server = Server::with_queue();
     assert_eq!(server.put(&in_queue(""), ()).text(), r#"{"name":"q"}"#);
