@@ -22,8 +22,8 @@ fn observations_and_tasks_tell_where_a_run_is() {
     assert_eq!(observation["metadata"], place, "{observation}");
 
     let running = server.task(1);
-    let run = &running["last_run"];
-    assert_eq!((&run["attempt"], &run["run_id"]), (&json!(1), &Value::Null), "{running}");
+    let last_run = &running["last_run"];
+    assert_eq!((&last_run["attempt"], &last_run["run_id"]), (&json!(1), &Value::Null), "{running}");
     worker.write("go");
     let task = server.wait_for(1, "succeeded");
     let folder = worker.wait_for_file("folder");
