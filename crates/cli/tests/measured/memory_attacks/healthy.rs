@@ -49,36 +49,32 @@ fn round(server: &Server, served: &mut Served) {
     let id = |n: usize| format!("{tasks}/{}", task_id(n));
     // Creating is safe to repeat; so are claims with the same run id.
     let requests = [
-        ("GET", "/health".to_owned(), json!(null), 200),
-        ("PUT", id(1000 + n), json!({"name": format!("n{n}")}), 201),
-        ("GET", id(0), json!(null), 200),
-        ("GET", format!("{tasks}?limit=100"), json!(null), 200),
-        ("GET", "/api/v2/queues/large/tasks?limit=2".to_owned(), json!(null), 200),
-        ("POST", format!("{tasks}/claim"), run, 200),
-        ("DELETE", id(999_999), json!(null), 204),
+        (Request::new("GET", "/health"), 200),
+        (Request::new("PUT", &id(1000 + n)).json(json!({"name": format!("n{n}")})), 201),
+        (Request::new("GET", &id(0)), 200),
+        (Request::new("GET", &format!("{tasks}?limit=100")), 200),
+        (Request::new("GET", "/api/v2/queues/large/tasks?limit=2"), 200),
+        (Request::new("POST", &format!("{tasks}/claim")).json(run), 200),
+        (Request::new("DELETE", &id(999_999)), 204),
     ];
-    for (method, path, body, status) in requests {
-        patiently(server, method, &path, &body, status, served);
+    for (request, status) in requests {
+        patiently(server, &request, status, served);
     }
     served.rounds += 1;
 }
 
 /// Sends a request until it is answered with something else than "busy".
-fn patiently(server: &Server, method: &str, path: &str, body: &serde_json::Value, status: u16, served: &mut Served) {
-    let mut request = Request::new(method, path);
-    if !body.is_null() {
-        request = request.json(body);
-    }
-    let begun = Instant::now();
+fn patiently(server: &Server, request: &Request, status: u16, served: &mut Served) {
+    let (what, begun) = (format!("{} {}", request.method, request.target), Instant::now());
     loop {
         // A new connection for each request: new clients must be served, too.
-        match Connection::tcp(&server.address).and_then(|mut connection| connection.exchange(&request)) {
+        match Connection::tcp(&server.address).and_then(|mut connection| connection.exchange(request)) {
             Ok(response) if response.status == status || response.status == 200 => break,
             Ok(response) if response.status == 503 => served.busy += 1,
             Ok(response) => panic!("{response:?}"),
-            Err(error) => panic!("{method} {path}: {error}; {served}\n{}", server.stderr()),
+            Err(error) => panic!("{what}: {error}; {served}\n{}", server.stderr()),
         }
-        assert!(begun.elapsed() < PATIENCE, "{method} {path}: not served within {PATIENCE:?}; {served}");
+        assert!(begun.elapsed() < PATIENCE, "{what}: not served within {PATIENCE:?}; {served}");
         thread::park_timeout(Duration::from_millis(100));
     }
     served.slowest = served.slowest.max(begun.elapsed());
