@@ -91,9 +91,10 @@ fn hostile_paths_are_answered_in_the_envelope() {
 #[test]
 fn statements_in_texts_are_just_texts() {
     let server = Server::with_queue();
-    let texts = "'; DROP TABLE tasks; -- ¦ \" OR \"\"=\" ¦ ' OR 1=1 -- ¦ % ¦ _ ¦ \\ ¦ $.a ¦ $[0] ¦ {} ¦ [] ¦ NULL ¦ a' || 'b \
-                 ¦ ?1 ¦ :x ¦ @x ¦ $$ ¦ */ 1 /* ¦ \u{202e}abc ¦ 𝒳 ¦ `id` ¦ ${x} ¦ {{x}} ¦ <script> ¦ %s%n";
-    let texts: Vec<&str> = texts.split(" ¦ ").collect();
+    let statements =
+        ["'; DROP TABLE tasks; --", "\" OR \"\"=\"", "' OR 1=1 --", "a' || 'b", "*/ 1 /*", "NULL", "?1", ":x", "@x"];
+    let patterns = ["%", "_", "\\", "$.a", "$[0]", "{}", "[]", "$$", "`id`", "${x}", "{{x}}", "<script>", "%s%n"];
+    let texts = [&statements[..], &patterns[..], &["\u{202e}abc", "𝒳"]].concat();
     server.create_each(0..texts.len(), |n| {
         let text = texts[n];
         json!({"name": text, "args": {"v": text, "list": [text]}, "metadata": {text: text}})

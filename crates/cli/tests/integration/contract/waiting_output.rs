@@ -34,7 +34,8 @@ fn a_read_waits_until_the_run_prints_or_ends() {
     printing(&server, 1);
     printing(&server, 2);
     let wait = |n: usize| server.begin_until_logged(&waiting(n, 3), WAITS);
-    let (mut both, mut other) = ([wait(1), wait(1)], wait(2));
+    let mut both = [wait(1), wait(1)];
+    let mut other = wait(2);
     let begun = Instant::now();
     server.send(&output_request(1, 1, 3, "d")).expect(204);
     both.iter_mut().for_each(|one| assert_output(one, 3, "d", false, Some("wait=25")));

@@ -356,7 +356,13 @@ impl Server {
     }
 
     pub(crate) fn restart(&mut self) {
-        self.terminate();
+        self.restart_by("TERM");
+    }
+
+    /// Ends the server with this signal, and starts it again.
+    pub(crate) fn restart_by(&mut self, signal: &str) {
+        self.signal(signal);
+        self.wait();
         self.start_again();
     }
 

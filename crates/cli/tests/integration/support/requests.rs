@@ -29,14 +29,14 @@ pub(crate) fn claimed_task(claim: &Response) -> usize {
 }
 
 impl Server {
-    /// A server with task 1, which other tests have afterwards.
+    /// A shared server with task 1.
     pub(crate) fn with_task() -> SharedServer {
         let server = Self::with_queue();
         server.create(1, json!({}));
         server
     }
 
-    /// The same with task 1 running as run 1.
+    /// A shared server whose task 1 runs as run 1.
     pub(crate) fn with_run() -> SharedServer {
         let server = Self::with_queue();
         server.create_running(1);
@@ -84,12 +84,5 @@ impl Server {
     #[track_caller]
     pub(crate) fn count(&self, query: &str) -> Value {
         self.get(&in_queue(&format!("/tasks/count?{query}"))).expect(200).json()
-    }
-
-    /// Ends the server with this signal, and starts it again.
-    pub(crate) fn restart_by(&mut self, signal: &str) {
-        self.signal(signal);
-        self.wait();
-        self.start_again();
     }
 }

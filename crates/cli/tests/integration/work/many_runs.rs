@@ -59,7 +59,9 @@ fn two_workers_never_run_one_task_at_once() {
                   rmdir $1/$TASKQUEUE_TASK_ID";
     let marks_path = marks.path().to_str().unwrap();
     let start = || Setup::new(&server).flags("--jobs 4 --idle-timeout 0").sh(script, &[marks_path]);
-    [start(), start(), start()].iter_mut().for_each(|worker| drop(worker.finish_well()));
+    for worker in &mut [start(), start(), start()] {
+        worker.finish_well();
+    }
     assert_eq!(server.count("succeeded"), 120);
     for n in 1..=120 {
         let runs = fs::read_to_string(marks.path().join(format!("{}.runs", task_id(n)))).unwrap();

@@ -120,8 +120,9 @@ fn nothing_survives_a_worker_that_is_killed_and_its_keeper_gives_the_task_back_a
     let (leader, daemon) = (worker.wait_for_file("begun"), worker.wait_for_file("daemon"));
     let pid = worker.pid();
     kill_process(pid, Signal::KILL).unwrap();
-    let said = format!("process {}, was killed by signal 9; t_000000000001: given back", pid.as_raw_nonzero());
-    worker.finish().fails_with(137, &[&format!("the worker, {said}")]);
+    let said =
+        format!("the worker, process {}, was killed by signal 9; t_000000000001: given back", pid.as_raw_nonzero());
+    worker.finish().fails_with(137, &[&said]);
     assert!(!is_alive(&leader) && !is_alive(&daemon));
     worker.assert_nothing_is_left();
     assert_given_back(&server);
