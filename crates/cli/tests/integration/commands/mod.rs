@@ -19,6 +19,7 @@ mod queue_settings;
 mod queue_stats;
 mod queues;
 mod reporting_progress;
+pub(crate) mod running;
 mod scheduling;
 mod server_settings;
 mod submitting;

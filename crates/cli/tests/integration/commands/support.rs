@@ -1,16 +1,23 @@
 //! The harness: a server on a free port with the queue `q`, and the binary run against it in an empty folder with an
 //! environment that configures nothing else.
 
+use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{self, Connection, Request, in_queue};
 
 pub(crate) use crate::support::Ran;
+
+/// Ids of tasks.
+pub(crate) const A: &str = "t_aaaaaaaaaaaa";
+pub(crate) const B: &str = "t_bbbbbbbbbbbb";
+pub(crate) const C: &str = "t_cccccccccccc";
 
 /// The binary in an environment that configures nothing, in `folder`.
 pub(crate) fn binary(folder: &Path) -> Command {
@@ -25,9 +32,25 @@ pub(crate) fn finish(command: &mut Command) -> Ran {
     Ran::new(command, output)
 }
 
+/// Runs a command line in an empty folder, in an environment that configures nothing.
+pub(crate) fn run_alone(line: &str) -> Ran {
+    let folder = tempfile::tempdir().unwrap();
+    finish(binary(folder.path()).args(line.split(' ')))
+}
+
+/// Starts a prepared command that reads nothing and whose output the test reads.
+pub(crate) fn start(command: &mut Command) -> Child {
+    start_reading(command, Stdio::null())
+}
+
+/// The same with a command that reads `input`.
+pub(crate) fn start_reading(command: &mut Command, input: impl Into<Stdio>) -> Child {
+    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
 /// Runs a prepared command that reads `input`.
 pub(crate) fn finish_with(command: &mut Command, input: &str) -> Ran {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = start_reading(command, Stdio::piped());
     // A command that refuses before it has read everything closes the pipe.
     drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
     Ran::new(command, child.wait_with_output().unwrap())
@@ -66,7 +89,21 @@ impl Server {
     fn launch(token: Option<&'static str>, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let process = support::Server::launch_in(folder.path(), token, &[&["--queue", "q"], arguments].concat());
-        Self { url: format!("http://{}", process.address), process, token, folder }
+        Self { url: process.url(), process, token, folder }
+    }
+
+    /// A server with tasks of these ids.
+    pub(crate) fn with_tasks(ids: &[&str]) -> Self {
+        let server = Self::start();
+        ids.iter().for_each(|id| server.submit(id, &[]));
+        server
+    }
+
+    /// A server with the task `A`, which run 1 has claimed.
+    pub(crate) fn claimed() -> Self {
+        let server = Self::with_tasks(&[A]);
+        server.claim("default", 1);
+        server
     }
 
     /// Starts a server on a socket that was stopped.
@@ -105,6 +142,11 @@ impl Server {
         self.run_with(&[&["task", "submit", "--id", id], flags].concat()).ok();
     }
 
+    /// A task as the API shows it.
+    pub(crate) fn task(&self, id: &str) -> Value {
+        self.run_with(&["task", "get", id, "-o", "json"]).json()
+    }
+
     /// How many tasks a filter selects.
     #[track_caller]
     pub(crate) fn count(&self, filter: &str) -> u64 {
@@ -114,8 +156,7 @@ impl Server {
     /// Writes a file into the folder in which the commands run, for its owner only, as a file with a token must be.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        write(&path, text, 0o600);
         path
     }
 
@@ -156,6 +197,17 @@ impl Server {
         let body = format!(r#"{{"run_id":"r_run000000{run:03}","error":{error}}}"#);
         assert_eq!(self.post(&format!("tasks/{id}/fail"), &body), 204);
     }
+}
+
+/// Writes a file for those that its mode names.
+pub(crate) fn write(path: &Path, text: &str, mode: u32) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// So many lines for `task submit --from`, with a number as the argument `n`.
+pub(crate) fn numbered_lines(count: usize) -> String {
+    (0..count).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect()
 }
 
 /// Text with its times replaced: full ones and ages.

@@ -1,80 +1,53 @@
 //! `task wait`: success, failure, nothing to wait for, running out of time, and servers that go away.
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::support::{Server, binary, finish};
+use super::running::Running;
+use super::support::{A, B, Server, finish, run_alone};
 
-/// A wait that runs beside the test.
-struct Waiting {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
+/// A `task wait` that runs beside the test.
+fn wait(server: &Server, arguments: &[&str]) -> Running {
+    Running::start(&mut server.command(&[&["task", "wait"], arguments].concat()))
 }
 
-impl Waiting {
-    fn start(server: &Server, arguments: &[&str]) -> Self {
-        let mut command = server.command(&[&["task", "wait"], arguments].concat());
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        Self { child, stderr }
-    }
-
-    /// Waits for a line on standard error that has this text.
-    fn says(&mut self, text: &str) {
-        let mut line = String::new();
-        while !line.contains(text) {
-            line.clear();
-            assert!(self.stderr.read_line(&mut line).unwrap() > 0, "it ended without saying {text}");
-        }
-    }
-
-    /// The exit code and standard output.
-    fn end(mut self) -> (Option<i32>, String) {
-        drop(self.stderr);
-        let output = self.child.stdout.take().map(std::io::read_to_string).unwrap().unwrap();
-        (self.child.wait().unwrap().code(), output)
+/// Runs 1 and 2 complete the tasks `A` and `B`.
+fn complete_both(server: &Server) {
+    for (run, id) in [(1, A), (2, B)] {
+        server.claim("default", run);
+        server.complete(id, run);
     }
 }
 
 #[test]
 fn waiting_ends_well_when_all_tasks_have_succeeded() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
-    server.submit("t_bbbbbbbbbbbb", &[]);
-    let waiting = Waiting::start(&server, &["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"]);
-    server.claim("default", 1);
-    server.complete("t_aaaaaaaaaaaa", 1);
-    server.claim("default", 2);
-    server.complete("t_bbbbbbbbbbbb", 2);
-    assert_eq!(waiting.end(), (Some(0), "2 succeeded\n".to_owned()));
+    let server = Server::with_tasks(&[A, B]);
+    let waiting = wait(&server, &[A, B]);
+    complete_both(&server);
+    assert_eq!(waiting.end().ok(), "2 succeeded\n");
 }
 
 #[test]
 fn without_ids_and_options_it_waits_for_the_whole_queue_and_for_what_comes_later() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
-    let mut waiting = Waiting::start(&server, &[]);
+    let server = Server::with_tasks(&[A]);
+    let mut waiting = wait(&server, &[]);
     waiting.says("no live worker");
-    server.submit("t_bbbbbbbbbbbb", &[]);
-    server.claim("default", 1);
-    server.complete("t_aaaaaaaaaaaa", 1);
-    server.claim("default", 2);
-    server.complete("t_bbbbbbbbbbbb", 2);
-    assert_eq!(waiting.end(), (Some(0), "2 succeeded\n".to_owned()));
+    server.submit(B, &[]);
+    complete_both(&server);
+    assert_eq!(waiting.end().ok(), "2 succeeded\n");
 }
 
 #[test]
 fn a_task_that_leaves_the_filter_by_running_is_still_waited_for() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
-    let mut waiting = Waiting::start(&server, &["--filter", "status == 'pending'"]);
+    let mut waiting = wait(&server, &["--filter", "status == 'pending'"]);
     waiting.says("no live worker");
     server.claim("default", 1);
     server.fail("t_aaaaaaaaaaaa", 1);
-    assert_eq!(waiting.end(), (Some(1), "0 succeeded, 1 failed\n".to_owned()));
+    waiting.end().printed("0 succeeded, 1 failed\n").fails(1);
 }
 
 #[test]
@@ -88,14 +61,12 @@ fn any_other_end_is_a_failure_and_is_reported() {
     server.claim("b", 2);
     server.fail("t_bbbbbbbbbbbb", 2);
     server.run("task cancel t_cccccccccccc").ok();
-    let ran = server.run("task wait --filter max_attempts==1");
-    assert_eq!(ran.stdout, "1 succeeded, 1 failed, 1 cancelled\n");
-    let message = ran.fails_with(1, &["t_bbbbbbbbbbbb failed: ValueError: bad seed"]);
-    assert!(message.contains("t_cccccccccccc was cancelled"), "{message}");
-    assert!(message.contains("error: 1 task failed, 1 task was cancelled; list them with:"), "{message}");
-    let message =
-        server.run("task wait t_zzzzzzzzzzzz t_aaaaaaaaaaaa").fails_with(1, &["t_zzzzzzzzzzzz does not exist"]);
-    assert!(message.contains("error: 1 task does not exist"), "{message}");
+    let ran = server.run("task wait --filter max_attempts==1").printed("1 succeeded, 1 failed, 1 cancelled\n");
+    let failed = "t_bbbbbbbbbbbb failed: ValueError: bad seed";
+    let summary = "error: 1 task failed, 1 task was cancelled; list them with:";
+    ran.fails_with(1, &[failed, "t_cccccccccccc was cancelled", summary]);
+    let missing = ["t_zzzzzzzzzzzz does not exist", "error: 1 task does not exist"];
+    server.run("task wait t_zzzzzzzzzzzz t_aaaaaaaaaaaa").fails_with(1, &missing);
     assert_eq!(server.run("task wait t_aaaaaaaaaaaa --timeout 0").ok(), "1 succeeded\n");
     server.run("task wait --status pending").fails_with(2, &["--status"]);
 }
@@ -143,23 +114,22 @@ fn a_task_that_is_requeued_while_others_run_is_waited_for_again() {
     server.submit("t_bbbbbbbbbbbb", &["--route", "b"]);
     server.claim("default", 1);
     server.fail("t_aaaaaaaaaaaa", 1);
-    let mut waiting = Waiting::start(&server, &["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"]);
+    let mut waiting = wait(&server, &[A, B]);
     waiting.says("no live worker serves the route b");
     server.run("task requeue t_aaaaaaaaaaaa").ok();
     server.claim("b", 2);
     server.complete("t_bbbbbbbbbbbb", 2);
     server.claim("default", 3);
     server.complete("t_aaaaaaaaaaaa", 3);
-    assert_eq!(waiting.end(), (Some(0), "2 succeeded\n".to_owned()));
+    assert_eq!(waiting.end().ok(), "2 succeeded\n");
 }
 
 #[test]
 fn the_time_can_be_over() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_tasks(&[A]);
     for line in ["task wait t_aaaaaaaaaaaa --timeout 0 -o json", "task wait --timeout 5s -o json"] {
         let ran = server.run(line);
-        let summary: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let summary: Value = serde_json::from_str(&ran.stdout).unwrap();
         let expected =
             json!({"succeeded": 0, "failed": 0, "cancelled": 0, "missing": 0, "unfinished": 1, "timed_out": true});
         assert_eq!(summary, expected);
@@ -169,39 +139,32 @@ fn the_time_can_be_over() {
 
 #[test]
 fn the_time_is_also_over_when_the_server_is_away_or_silent() {
-    let folder = tempfile::tempdir().unwrap();
-    let wait =
-        |url: &str| finish(binary(folder.path()).args(["task", "wait", "--timeout", "1s", "--url", url])).fails(3);
     // A port that was free a moment ago.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let message = wait(&format!("http://127.0.0.1:{port}"));
-    assert!(message.contains("timed out") && message.contains("was not reached"), "{message}");
+    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     // Connections are accepted by the system and never answered.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let message = wait(&format!("http://{}", silent.local_addr().unwrap()));
-    assert!(message.contains("timed out") && message.contains("was not reached"), "{message}");
+    for address in [away, silent.local_addr().unwrap()] {
+        run_alone(&format!("task wait --timeout 1s --url http://{address}"))
+            .fails_with(3, &["timed out", "was not reached"]);
+    }
 }
 
 #[test]
 fn a_server_that_goes_away_during_the_wait_is_exit_code_3() {
-    let mut server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
-    let mut waiting = Waiting::start(&server, &["--timeout", "30s"]);
+    let mut server = Server::with_tasks(&[A]);
+    let mut waiting = wait(&server, &["--timeout", "30s"]);
     waiting.says("no live worker");
     server.stop();
     waiting.says("does not answer");
     waiting.says("timed out: the server at");
-    assert_eq!(waiting.end(), (Some(3), "0 succeeded, 1 unfinished\n".to_owned()));
+    waiting.end().printed("0 succeeded, 1 unfinished\n").fails(3);
 }
 
 #[test]
 fn routes_without_a_live_worker_are_warned_of_once() {
     let server = Server::start();
-    for (id, routes) in
-        [("t_aaaaaaaaaaaa", &["--route", "gpu"][..]), ("t_bbbbbbbbbbbb", &["--route", "gpu", "--route", "cpu"])]
-    {
-        server.submit(id, routes);
-    }
+    server.submit(A, &["--route", "gpu"]);
+    server.submit(B, &["--route", "gpu", "--route", "cpu"]);
     let report = |route: &str| format!(r#"{{"route":"{route}","status":"idle","task_id":null}}"#);
     let warnings = |line: &str| {
         let message = server.run(line).fails(1);

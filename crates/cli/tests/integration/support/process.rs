@@ -271,6 +271,10 @@ impl Server {
         server
     }
 
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// Reads the line of output with the address of the server.
     fn read_address(&mut self) {
         let line = self.process.stdout.get_mut().unwrap().recv_timeout(PATIENCE);

@@ -39,6 +39,20 @@ impl Ran {
         self.ok()
     }
 
+    /// A command that printed exactly this.
+    #[track_caller]
+    pub(crate) fn printed(self, stdout: &str) -> Self {
+        assert_eq!(self.stdout, stdout, "{self:?}");
+        self
+    }
+
+    /// A command whose standard error has all of these parts.
+    #[track_caller]
+    pub(crate) fn said(self, parts: &[&str]) -> Self {
+        self.assert_parts(&self.stderr, parts);
+        self
+    }
+
     /// The standard output of a command that succeeded and had nothing to say on standard error.
     #[track_caller]
     pub(crate) fn ok_quietly(self) -> String {
