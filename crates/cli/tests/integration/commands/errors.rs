@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use super::support::{Server, binary, finish};
+use super::support::{Ran, Server, binary, finish, run_alone};
 use crate::support::FakeServer;
 
 #[test]
@@ -11,37 +11,32 @@ fn an_unknown_queue_is_compared_with_those_that_exist() {
     for queue in ["nightly", "nightly-2", "other"] {
         server.run(&format!("queue create {queue}")).ok();
     }
-    let message = server.run("task list -q nigthly").fails(1);
-    let expected = "error: there is no queue nigthly (queue_not_found); did you mean nightly, nightly-2? Or create it with: \
-                    taskqueue queue create nigthly\n";
-    assert_eq!(message, expected);
-    let message = server.run("task list -q zzz").fails(1);
-    assert_eq!(message, "error: there is no queue zzz (queue_not_found); create it with: taskqueue queue create zzz\n");
-    // Nobody creates a queue to delete it.
-    for line in ["queue delete zzz", "queue delete zzz --cascade --yes"] {
-        let message = server.run(line).fails(1);
-        assert_eq!(message, "error: there is no queue zzz (queue_not_found); taskqueue queue list shows all\n");
+    for (line, name, advice) in [
+        (
+            "task list -q",
+            "nigthly",
+            "did you mean nightly, nightly-2? Or create it with: taskqueue queue create nigthly",
+        ),
+        ("task list -q", "zzz", "create it with: taskqueue queue create zzz"),
+        // Nobody creates a queue to delete it.
+        ("queue delete", "zzz", "taskqueue queue list shows all"),
+        ("queue delete --cascade --yes", "zzz", "taskqueue queue list shows all"),
+        ("queue delete", "nigthly", "did you mean nightly, nightly-2?"),
+    ] {
+        let message = server.run(&format!("{line} {name}")).fails(1);
+        assert_eq!(message, format!("error: there is no queue {name} (queue_not_found); {advice}\n"), "{line}");
     }
-    let message = server.run("queue delete nigthly").fails(1);
-    assert_eq!(message, "error: there is no queue nigthly (queue_not_found); did you mean nightly, nightly-2?\n");
 }
 
 #[test]
 fn a_server_that_is_not_there_is_exit_code_3_and_how_to_start_one() {
-    let folder = tempfile::tempdir().unwrap();
     // A port that was free a moment ago.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}");
-    for command in
-        [&["task", "list"][..], &["health"], &["queue", "create", "x"], &["task", "cancel", "t_aaaaaaaaaaaa"]]
-    {
-        let message = finish(binary(folder.path()).args(command).args(["--url", &url])).fails(3);
-        assert!(
-            message.contains(&url) && message.contains("taskqueue serve") && message.lines().count() == 1,
-            "{message}"
-        );
+    for line in ["task list", "health", "queue create x", "task cancel t_aaaaaaaaaaaa"] {
+        run_at(&url, line).refuses_with(3, &[&url, "taskqueue serve"]);
     }
-    finish(binary(folder.path()).args(["health", "--url", "unix:nowhere.sock"])).fails_with(3, &["unix:nowhere.sock"]);
+    run_at("unix:nowhere.sock", "health").fails_with(3, &["unix:nowhere.sock"]);
 }
 
 #[test]
@@ -67,17 +62,14 @@ fn refusals_are_one_line_with_the_code_and_what_to_do() {
         ("task cancel t_zzzzzzzzzzzz", "task_not_found"),
     ];
     for (line, code) in cases {
-        let message = server.run(line).fails(1);
-        assert!(message.starts_with("error: ") && message.contains(code) && message.contains(';'), "{line}: {message}");
-        assert_eq!(message.lines().count(), 1, "{line}: {message}");
+        let message = server.run(line).refuses_with(1, &[code, ";"]);
+        assert!(message.starts_with("error: "), "{line}: {message}");
     }
 }
 
 #[test]
 fn a_refusal_names_the_task_what_it_is_and_the_way_out_once() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
-    server.claim("default", 1);
+    let server = Server::claimed();
     let running = "error: t_aaaaaaaaaaaa is running (task_running); wait for it, or cancel it first: \
                    taskqueue task cancel --queue q t_aaaaaaaaaaaa\n";
     assert_eq!(server.run("task update t_aaaaaaaaaaaa --priority 1").fails(1), running);
@@ -85,8 +77,9 @@ fn a_refusal_names_the_task_what_it_is_and_the_way_out_once() {
         .run("task requeue t_aaaaaaaaaaaa")
         .fails_with(1, &["t_aaaaaaaaaaaa is running, so it cannot be requeued; cancel it first"]);
     server.complete("t_aaaaaaaaaaaa", 1);
-    let ended = server.run("task cancel t_aaaaaaaaaaaa").fails(1);
-    assert!(ended.contains("t_aaaaaaaaaaaa is succeeded, so it cannot be cancelled: it has already ended"), "{ended}");
+    server
+        .run("task cancel t_aaaaaaaaaaaa")
+        .fails_with(1, &["t_aaaaaaaaaaaa is succeeded, so it cannot be cancelled: it has already ended"]);
     let done = server.run("task requeue t_aaaaaaaaaaaa").fails(1);
     let expected = "error: t_aaaaaaaaaaaa is succeeded, so it cannot be requeued (task_state_conflict); to run it again under \
                     a new id: taskqueue task rerun --queue q t_aaaaaaaaaaaa\n";
@@ -126,12 +119,11 @@ fn addresses_are_taken_as_people_write_them_or_explained() {
     }
     health(&format!("https://{address}")).fails_with(3, &["does not speak TLS; use http://127.0.0.1"]);
     // How TLS says that this is not its protocol.
-    let plain = health(&answering(b"\x15\x03\x01\x00\x02\x02\x46").url()).fails(3);
-    assert!(plain.contains("does not speak plain HTTP; use https://127.0.0.1"), "{plain}");
+    let encrypted = answering(b"\x15\x03\x01\x00\x02\x02\x46");
+    health(&encrypted.url()).fails_with(3, &["does not speak plain HTTP; use https://127.0.0.1"]);
     health("queue.example:8000").fails_with(2, &["http://queue.example:8000", "https://queue.example:8000"]);
-    let path = finish(binary(server.folder.path()).args(["queue", "list", "--url", &format!("{}/wrong", server.url)]));
-    let path = path.fails(1);
-    assert!(path.contains("wrong path") && !path.contains("GET") && path.lines().count() == 1, "{path}");
+    let path = run_at(&format!("{}/wrong", server.url), "queue list").refuses_with(1, &["wrong path"]);
+    assert!(!path.contains("GET"), "{path}");
 }
 
 #[test]
@@ -141,8 +133,7 @@ fn a_busy_server_is_explained_without_the_words_of_its_api() {
           Connection: close\r\n\r\n\
           {\"error\":{\"code\":\"database_busy\",\"message\":\"wait for Retry-After\",\"details\":{}}}",
     );
-    let folder = tempfile::tempdir().unwrap();
-    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &busy.url()])).fails(1);
+    let message = run_at(&busy.url(), "queue list").fails(1);
     let expected = "error: the server is busy and nothing was done (database_busy); try again in a few seconds\n";
     assert_eq!(message, expected);
     assert_eq!(busy.count("GET "), 3);
@@ -176,19 +167,18 @@ fn wrong_usage_is_exit_code_2_and_names_the_help_of_the_command() {
         ("completions klingon", "bash"),
     ];
     for (line, expected) in cases {
-        let message = server.run(line).fails(2);
-        assert!(message.contains(expected) && message.lines().count() == 1, "{line}: {message}");
+        server.run(line).refuses_with(2, &[expected]);
     }
 }
 
 #[test]
 fn something_that_is_no_taskqueue_server_is_recognised() {
     let other = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
-    let (folder, url) = (tempfile::tempdir().unwrap(), other.url());
-    let message = finish(binary(folder.path()).args(["queue", "list", "--url", &url])).fails(1);
+    let message = run_at(&other.url(), "queue list").fails(1);
     let expected = format!(
-        "error: what answers at {url} is no taskqueue server: status 200 with the text \"hello\", which is not JSON; name the \
-         server with --url\n"
+        "error: what answers at {} is no taskqueue server: status 200 with the text \"hello\", which is not JSON; name the \
+         server with --url\n",
+        other.url()
     );
     assert_eq!(message, expected);
 }
@@ -198,16 +188,24 @@ fn answering(answer: &'static [u8]) -> FakeServer {
     FakeServer::start(move |_| Some(answer.to_vec()))
 }
 
+/// Runs a command line against what answers at this URL.
+fn run_at(url: &str, line: &str) -> Ran {
+    run_alone(&format!("{line} --url {url}"))
+}
+
+/// Commands that ask the server in different ways.
+const COMMANDS: [&str; 6] =
+    ["health", "task list", "task submit", "task cancel t_aaaaaaaaaaaa", "queue create x", "task count"];
+
 #[test]
 fn a_proxy_that_does_not_reach_the_server_is_no_other_program() {
     let proxy = answering(
         b"HTTP/1.1 502 Bad Gateway\r\nServer: nginx/1.25\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>",
     );
-    let folder = tempfile::tempdir().unwrap();
     let url = proxy.url();
     let expected = format!("a proxy at {url} does not reach the server (status 502 with a web page from nginx/1.25)");
-    for line in ["health", "task list", "task submit", "task cancel t_aaaaaaaaaaaa", "queue create x", "task count"] {
-        finish(binary(folder.path()).args(line.split(' ')).args(["--url", &url])).fails_with(3, &[&expected]);
+    for line in COMMANDS {
+        run_at(&url, line).fails_with(3, &[&expected]);
     }
 }
 
@@ -216,9 +214,8 @@ fn an_invalid_answer_of_a_server_is_not_that_of_another_program() {
     let server = answering(
         b"HTTP/1.1 200 OK\r\nTaskqueue-Server-Version: 99.0.0\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
     );
-    let folder = tempfile::tempdir().unwrap();
-    finish(binary(folder.path()).args(["queue", "list", "--url", &server.url()]))
-        .fails_with(1, &[&format!("error: the answer of {} is not valid: ", server.url())]);
+    let expected = format!("error: the answer of {} is not valid: ", server.url());
+    run_at(&server.url(), "queue list").fails_with(1, &[&expected]);
 }
 
 #[test]
@@ -227,16 +224,13 @@ fn another_program_at_the_url_is_named_without_a_chain_of_causes() {
         b"HTTP/1.1 404 Not Found\r\nServer: nginx/1.25\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>",
     );
     let shell = answering(b"SSH-2.0-OpenSSH_9.2\r\n");
-    let folder = tempfile::tempdir().unwrap();
-    for line in ["health", "task list", "task submit", "task cancel t_aaaaaaaaaaaa", "queue create x", "task count"] {
-        let run = |url: &str| finish(binary(folder.path()).args(line.split(' ')).args(["--url", url]));
-        let message = run(&page.url()).fails(1);
-        let expected = "is no taskqueue server: status 404 with a web page from nginx/1.25; name the server with --url";
-        assert!(message.contains(expected) && message.contains(&page.url()), "{line}: {message}");
-        let message = run(&shell.url())
-            .fails_with(3, &[&format!("the server at {} does not speak plain HTTP; use https", shell.url())]);
-        for message in [message.as_str(), &run(&page.url()).stderr] {
-            assert!(message.lines().count() == 1 && message.matches(": ").count() <= 2, "{line}: {message}");
+    let no_server = "is no taskqueue server: status 404 with a web page from nginx/1.25; name the server with --url";
+    let no_http = format!("the server at {} does not speak plain HTTP; use https", shell.url());
+    for line in COMMANDS {
+        let other = run_at(&page.url(), line).refuses_with(1, &[no_server, &page.url()]);
+        let encrypted = run_at(&shell.url(), line).refuses_with(3, &[&no_http]);
+        for message in [other, encrypted] {
+            assert!(message.matches(": ").count() <= 2, "{line}: {message}");
         }
     }
 }
@@ -247,8 +241,7 @@ fn an_older_server_is_warned_of_once_on_standard_error() {
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTaskqueue-Server-Version: 0.0.1\r\nContent-Length: 2\r\n\
           Connection: close\r\n\r\n[]",
     );
-    let folder = tempfile::tempdir().unwrap();
-    let ran = finish(binary(folder.path()).args(["queue", "list", "-o", "json", "--url", &old.url()]));
+    let ran = run_at(&old.url(), "queue list -o json");
     assert_eq!(ran.stderr.matches("warning: the server has version 0.0.1").count(), 1, "{ran:?}");
     assert_eq!(ran.ok(), "[]\n");
 }

@@ -2,13 +2,13 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::support::{Ran, Server};
+use super::support::{A, B, Ran, Server, start};
 use crate::support::{FakeServer, read_message};
 
 /// Longer than the slowest machine needs for a request.
@@ -81,8 +81,7 @@ impl Proxy {
 
     /// Starts a command that goes through the proxy.
     fn spawn(&self, server: &Server, arguments: &[&str]) -> Child {
-        let mut command = server.command(&[arguments, &["--url", &self.url]].concat());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        start(&mut server.command(&[arguments, &["--url", &self.url]].concat()))
     }
 
     /// Waits until an answer is held back.
@@ -109,10 +108,7 @@ fn a_rerun_whose_answer_is_lost_makes_one_copy() {
 
 #[test]
 fn ctrl_c_during_a_rerun_prints_the_copies_that_exist() {
-    let server = Server::start();
-    for id in ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"] {
-        server.submit(id, &[]);
-    }
+    let server = Server::with_tasks(&[A, B]);
     server.run("task cancel t_aaaaaaaaaaaa t_bbbbbbbbbbbb").ok();
     let mut creations = 0;
     let proxy = Proxy::start(&server, move |request| {
@@ -127,8 +123,8 @@ fn ctrl_c_during_a_rerun_prints_the_copies_that_exist() {
     let (shown, unsure): (Vec<&str>, Vec<&str>) = copies.lines().partition(|id| ran.stdout.contains(id));
     assert_eq!((shown.len(), unsure.len()), (1, 1), "{ran:?}");
     assert_eq!(ran.stdout, format!("{}\n", shown[0]));
-    let message = ran.fails_with(130, &[&format!("--queue q {} tells", unsure[0])]);
-    assert!(message.contains("error: interrupted: 1 task submitted again so far"), "{message}");
+    let interrupted = "error: interrupted: 1 task submitted again so far";
+    ran.fails_with(130, &[&format!("--queue q {} tells", unsure[0]), interrupted]);
 }
 
 #[test]
@@ -154,10 +150,7 @@ fn a_task_that_becomes_pending_again_during_a_cancellation_is_cancelled() {
 
 #[test]
 fn an_update_that_loses_its_server_says_how_many_tasks_were_changed() {
-    let server = Server::start();
-    for id in ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb"] {
-        server.submit(id, &[]);
-    }
+    let server = Server::with_tasks(&[A, B]);
     let proxy = Proxy::start(&server, |request| {
         let is_second = request.starts_with("PATCH ") && request.contains("t_bbbbbbbbbbbb");
         if is_second { Fate::Held } else { Fate::Passed }
@@ -171,8 +164,7 @@ fn an_update_that_loses_its_server_says_how_many_tasks_were_changed() {
 
 #[test]
 fn a_wait_goes_on_without_the_warning_of_routes() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_tasks(&[A]);
     let proxy = Proxy::start(&server, |request| if request.contains("/workers") { Fate::Broken } else { Fate::Passed });
     for arguments in [&["task", "wait", "--timeout", "0"][..], &["task", "wait", "t_aaaaaaaaaaaa", "--timeout", "0"]] {
         Ran::of(proxy.spawn(&server, arguments)).fails_with(1, &["error: timed out: 1 task has not ended"]);

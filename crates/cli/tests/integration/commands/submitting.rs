@@ -1,20 +1,20 @@
 //! `task submit`: one task, many from a file, the same file again, and again after an interruption.
 
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use taskqueue_test_postgres::eventually;
 
 use super::holding_server::{BATCH_REQUEST, holding_server};
-use super::support::{Ran, Server, binary, finish};
+use super::support::{Ran, Server, binary, numbered_lines, start};
 
 /// Batches that a command has under way at once, and the tasks of each.
 const BATCHES_MAX: usize = 4;
 const BATCH: usize = 500;
 
 /// Lines of the interrupted file: enough that the first submission is certainly under way when it is ended.
-const INTERRUPTED_LINES: u64 = 100_000;
+const INTERRUPTED_LINES: usize = 100_000;
 
 #[test]
 fn one_task_is_made_of_flags() {
@@ -89,29 +89,28 @@ fn a_file_is_submitted_once_however_often_it_is_submitted() {
 fn a_missing_queue_stops_at_once() {
     let server = Server::start();
     let lines = "{\"args\":{}}\n".repeat(1000);
-    let message = server.run_reading("task submit --from - -q qq", &lines).fails(1);
-    assert!(message.contains("queue_not_found") && message.lines().count() == 1, "{message}");
+    server.run_reading("task submit --from - -q qq", &lines).refuses_with(1, &["queue_not_found"]);
     server.run("task submit --from missing.jsonl").fails_with(1, &["missing.jsonl"]);
 }
 
 #[test]
 fn an_interrupted_submission_is_finished_by_the_next() {
     let server = Server::start();
-    let text: String = (0..INTERRUPTED_LINES).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
-    server.write("many.jsonl", &text);
-    let submit = ["task", "submit", "--from", "many.jsonl", "-o", "json"];
-    let mut child = server.command(&submit).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while server.count("priority == 0") < INTERRUPTED_LINES / 10 {
+    let lines = INTERRUPTED_LINES as u64;
+    server.write("many.jsonl", &numbered_lines(INTERRUPTED_LINES));
+    let submit = "task submit --from many.jsonl -o json";
+    let mut child = start(&mut server.command(&submit.split(' ').collect::<Vec<_>>()));
+    while server.count("priority == 0") < lines / 10 {
         assert!(child.try_wait().unwrap().is_none(), "the submission ended before it was interrupted");
     }
     let message = interrupted(child).fails(130);
     let there = server.count("priority == 0");
-    assert!(there < INTERRUPTED_LINES, "{there}");
+    assert!(there < lines, "{there}");
     let said: u64 = message.strip_prefix("error: interrupted: ").unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!(said <= there && there <= said + (BATCHES_MAX * BATCH) as u64, "{there}: {message}");
-    let summary = finish(&mut server.command(&submit)).json();
+    let summary = server.run(submit).json();
     let counts = ["created", "already_there", "refused"].map(|name| summary[name].as_u64().unwrap());
-    assert_eq!((counts[0] + counts[1], counts[2]), (INTERRUPTED_LINES, 0));
+    assert_eq!((counts[0] + counts[1], counts[2]), (lines, 0));
     assert!(counts[1] >= there, "{summary}");
     assert_eq!(server.run("task count -o quiet").ok(), format!("{INTERRUPTED_LINES}\n"));
 }
@@ -136,24 +135,21 @@ fn the_same_lines_with_another_priority_are_not_created_twice() {
     server.write("tasks.jsonl", &"{\"args\":{\"x\":1}}\n".repeat(3));
     assert_eq!(server.run("task submit --from tasks.jsonl").ok(), "3 created\n");
     let ran = server.run("task submit --from tasks.jsonl --priority 5 -o json");
-    assert_eq!(ran.stdout, "{\"created\":0,\"already_there\":0,\"different\":3,\"refused\":0}\n");
-    let message = ran.fails_with(1, &["3 are already there with another definition (priority)"]);
-    assert!(message.contains("task update") && message.contains("--batch LABEL"), "{message}");
-    assert_eq!(server.run("task submit --from tasks.jsonl --priority 5 --batch b").ok(), "3 created\n");
-    assert_eq!(
-        server.run("task submit --from tasks.jsonl --priority 5 --batch b").ok(),
-        "0 created, 3 already there\n"
-    );
+    let ran = ran.printed("{\"created\":0,\"already_there\":0,\"different\":3,\"refused\":0}\n");
+    let different = "3 are already there with another definition (priority)";
+    ran.fails_with(1, &[different, "task update", "--batch LABEL"]);
+    for expected in ["3 created\n", "0 created, 3 already there\n"] {
+        assert_eq!(server.run("task submit --from tasks.jsonl --priority 5 --batch b").ok(), expected);
+    }
     assert_eq!(server.run("task count -o quiet").ok(), "6\n");
 }
 
 #[test]
 fn a_dry_run_checks_the_lines_and_creates_none() {
     let server = Server::start();
-    let text: String = (0..30).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
+    let text = numbered_lines(30);
     let ran = server.run_reading("task submit --from - --dry-run --name n-{n}", &text);
-    assert!(ran.stderr.contains("30 tasks, none of them created; these are the first 10"), "{ran:?}");
-    let shown = ran.ok();
+    let shown = ran.said(&["30 tasks, none of them created; these are the first 10"]).ok();
     assert!(shown.lines().count() == 11 && shown.contains("n-9") && !shown.contains("n-10"), "{shown}");
     let planned = server.run_reading("task submit --from - --dry-run -o jsonl --name n-{n}", &text).ok();
     assert_eq!(planned.lines().count(), 30);
@@ -166,7 +162,7 @@ fn a_dry_run_checks_the_lines_and_creates_none() {
     let again = server.run_reading("task submit --from - --name n-{n}", &text).ok();
     assert_eq!(again, "0 created, 30 already there\n");
     let one = server.run("task submit --dry-run --id t_aaaaaaaaaaaa --arg x.y=1 -o jsonl");
-    assert!(one.stderr.contains("1 task, it is not created") && one.stdout.contains(r#""x":{"y":1}"#), "{one:?}");
+    one.said(&["1 task, it is not created"]).ok_with(&[r#""x":{"y":1}"#]);
     server.run("task submit --batch b --arg x=1").fails_with(2, &["--batch is for --from"]);
     assert_eq!(server.run("task count -o quiet").ok(), "30\n");
 }
@@ -180,19 +176,16 @@ fn interrupted(child: Child) -> Ran {
 #[test]
 fn ctrl_c_tells_how_many_were_created_and_that_the_same_command_continues() {
     let folder = tempfile::tempdir().unwrap();
-    let lines: String = (0..5000).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
-    std::fs::write(folder.path().join("tasks.jsonl"), lines).unwrap();
+    std::fs::write(folder.path().join("tasks.jsonl"), numbered_lines(5000)).unwrap();
     let (answers, under_way, created) = (2, BATCHES_MAX, 2 * BATCH);
     for flags in ["task submit --from tasks.jsonl", "task sweep --arg n=1..5000"] {
         let server = holding_server(answers);
         let mut command = binary(folder.path());
         command.env("TASKQUEUE_URL", server.url()).env("TASKQUEUE_QUEUE", "q").args(flags.split(' '));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let child = start(&mut command);
         // A further request is sent only when an answer has been counted.
         eventually("all requests", || server.count(BATCH_REQUEST) == answers + under_way);
-        let ran = interrupted(child);
-        assert_eq!(ran.stdout, "");
-        let message = ran.fails(130);
+        let message = interrupted(child).printed("").fails(130);
         let so_far = format!("{created} created so far ({under_way} requests not answered yet)");
         let expected = format!("error: interrupted: {so_far}; run the same command again to go on\n");
         assert_eq!(message, expected, "{flags}");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use super::lost_answers::{Fate, Proxy};
-use super::support::{Ran, Server};
+use super::support::{A, Ran, Server, numbered_lines, start_reading};
 
 const LINES: usize = 2_500;
 /// Tasks of a usual batch.
@@ -15,10 +15,6 @@ const BATCH: usize = 500;
 
 fn is_batch(request: &str) -> bool {
     request.contains("/tasks/batch/create ")
-}
-
-fn lines(count: usize) -> String {
-    (0..count).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect()
 }
 
 /// Lines of which some are wrong: some here, some at the server, at the edges and in the middle of batches.
@@ -35,11 +31,9 @@ fn lines_with_wrong_ones() -> String {
 
 #[test]
 fn wrong_lines_are_refused_by_line_and_the_others_created() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_tasks(&[A]);
     server.write("tasks.jsonl", &lines_with_wrong_ones());
-    let ran = server.run("task submit --from tasks.jsonl");
-    assert_eq!(ran.stdout, format!("{} created, 7 refused\n", LINES - 7));
+    let ran = server.run("task submit --from tasks.jsonl").printed(&format!("{} created, 7 refused\n", LINES - 7));
     assert_eq!(server.count("args.n > 0"), LINES as u64 - 7);
     let said = ran.fails(1);
     let places: Vec<&str> = said.lines().map(|line| line.split(": ").nth(1).unwrap()).collect();
@@ -50,7 +44,7 @@ fn wrong_lines_are_refused_by_line_and_the_others_created() {
 #[test]
 fn a_server_that_fails_between_two_batches_has_what_was_told_and_the_next_try_goes_on() {
     let server = Server::start();
-    server.write("tasks.jsonl", &lines(LINES));
+    server.write("tasks.jsonl", &numbered_lines(LINES));
     let mut batches = 0;
     let proxy = Proxy::start(&server, move |request| {
         batches += usize::from(is_batch(request));
@@ -58,9 +52,7 @@ fn a_server_that_fails_between_two_batches_has_what_was_told_and_the_next_try_go
         if batches > 2 { Fate::Missing } else { Fate::Passed }
     });
     let submit = ["task", "submit", "--from", "tasks.jsonl", "--url"];
-    let ran = server.run_with(&[&submit[..], &[&proxy.url]].concat());
-    assert_eq!(ran.stdout, "");
-    let message = ran.fails(1);
+    let message = server.run_with(&[&submit[..], &[&proxy.url]].concat()).printed("").fails(1);
     assert_eq!(server.count("args.n >= 0"), 2 * BATCH as u64);
     let note = format!("note: {} created so far; run the same command again to go on\n", 2 * BATCH);
     assert!(message.starts_with(&note) && message.lines().count() == 2, "{message}");
@@ -71,7 +63,7 @@ fn a_server_that_fails_between_two_batches_has_what_was_told_and_the_next_try_go
 #[test]
 fn a_batch_whose_answer_is_lost_is_repeated_and_creates_nothing_twice() {
     let server = Server::start();
-    server.write("tasks.jsonl", &lines(LINES));
+    server.write("tasks.jsonl", &numbered_lines(LINES));
     let mut batches = 0;
     let proxy = Proxy::start(&server, move |request| {
         batches += usize::from(is_batch(request));
@@ -91,10 +83,9 @@ fn large_lines_are_divided_among_requests() {
     text.push_str(&args(22, 10));
     server.write("large.jsonl", &text);
     let ran = server.run("task submit --from large.jsonl -o json");
-    assert_eq!(ran.stdout, "{\"created\":21,\"already_there\":0,\"different\":0,\"refused\":1}\n");
-    let message = ran.fails(1);
+    let ran = ran.printed("{\"created\":21,\"already_there\":0,\"different\":0,\"refused\":1}\n");
+    let message = ran.fails_with(1, &["a task has at most 1 MiB of data"]);
     assert!(message.starts_with("warning: line 21: ") && message.lines().count() == 1, "{message}");
-    assert!(message.contains("a task has at most 1 MiB of data"), "{message}");
 }
 
 /// What proxies usually take at most.
@@ -126,8 +117,8 @@ fn a_file_of_long_lines_is_sent_in_full_batches_that_pass_usual_proxies() {
     for (from, said) in [("long.jsonl", "3000 created\n"), ("-", "0 created, 3000 already there\n")] {
         let (proxy, sizes) = measuring_proxy(&server);
         let mut command = server.command(&["task", "submit", "--from", from, "--url", &proxy.url]);
-        command.stdin(std::fs::File::open(&path).unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        assert_eq!(Ran::of(command.spawn().unwrap()).ok(), said);
+        let child = start_reading(&mut command, std::fs::File::open(&path).unwrap());
+        assert_eq!(Ran::of(child).ok(), said);
         let sizes = std::mem::take(&mut *sizes.lock().unwrap());
         assert!(sizes.iter().all(|size| *size <= PROXY_BODY_BYTES), "{sizes:?}");
         assert!(sizes.len() <= 8, "{sizes:?}");
@@ -136,14 +127,12 @@ fn a_file_of_long_lines_is_sent_in_full_batches_that_pass_usual_proxies() {
 
 #[test]
 fn batches_that_are_too_large_for_a_proxy_are_sent_one_by_one() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_tasks(&[A]);
     let conflict = "{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":1}\n";
-    server.write("tasks.jsonl", &format!("{}{conflict}{}", lines(BATCH), lines(100)));
+    server.write("tasks.jsonl", &format!("{}{conflict}{}", numbered_lines(BATCH), numbered_lines(100)));
     let proxy = Proxy::start(&server, |request| if is_batch(request) { Fate::TooLarge } else { Fate::Passed });
     let ran = server.run_with(&["task", "submit", "--from", "tasks.jsonl", "--url", &proxy.url]);
-    assert_eq!(ran.stdout, format!("{} created, 1 refused\n", BATCH + 100));
-    let message = ran.fails(1);
+    let message = ran.printed(&format!("{} created, 1 refused\n", BATCH + 100)).fails(1);
     let expected = format!("warning: line {}: there is a task t_aaaaaaaaaaaa already", BATCH + 1);
     assert!(message.starts_with(&expected) && message.lines().count() == 1, "{message}");
     assert_eq!(server.count("args.n >= 0"), BATCH as u64 + 100);
@@ -152,8 +141,8 @@ fn batches_that_are_too_large_for_a_proxy_are_sent_one_by_one() {
 #[test]
 fn what_the_last_batch_created_is_told_although_one_of_its_tasks_ends_the_command() {
     let server = Server::start();
-    assert_eq!(server.run_reading("task submit --from -", &lines(1)).ok(), "1 created\n");
-    server.write("tasks.jsonl", &lines(10));
+    assert_eq!(server.run_reading("task submit --from -", &numbered_lines(1)).ok(), "1 created\n");
+    server.write("tasks.jsonl", &numbered_lines(10));
     // The first task is there with another priority, and cannot be read to compare it.
     let proxy = Proxy::start(&server, |request| {
         if request.starts_with("GET /api/v2/queues/q/tasks/t_") { Fate::Missing } else { Fate::Passed }
@@ -168,7 +157,7 @@ fn what_the_last_batch_created_is_told_although_one_of_its_tasks_ends_the_comman
 fn lines_that_come_slowly_are_not_held_back() {
     let server = Server::start();
     let mut command = server.command(&["task", "submit", "--from", "-", "-o", "json"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = start_reading(&mut command, Stdio::piped());
     let mut input = child.stdin.take().unwrap();
     for n in 1..=3 {
         writeln!(input, "{{\"args\":{{\"n\":{n}}}}}").unwrap();
@@ -183,8 +172,7 @@ fn lines_that_come_slowly_are_not_held_back() {
 
 #[test]
 fn the_first_refusals_are_told_by_line_and_the_others_counted() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_tasks(&[A]);
     let text: String = (1..=LINES).map(|n| format!("{{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":{n}}}\n")).collect();
     let message = server.run_reading("task submit --from -", &text).fails(1);
     let told: Vec<&str> = message.lines().collect();
