@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::lost_answers::{Fate, Proxy};
-use super::support::Server;
+use super::support::{A, Server, numbered_lines};
 
 /// `a` pending, `b` running, `c` succeeded, `d` failed, `e` cancelled.
 fn one_of_each() -> Server {
@@ -36,10 +36,10 @@ fn a_named_task_that_cannot_be_changed_is_a_failure() {
     let server = one_of_each();
     server.run("task cancel t_cccccccccccc").fails_with(1, &["task_state_conflict"]);
     server.run("task delete t_bbbbbbbbbbbb").fails_with(1, &["task_running", "cancel it first"]);
+    let ended = "t_cccccccccccc skipped: its status does not allow it (task_state_conflict)";
+    let missing = "t_zzzzzzzzzzzz skipped: it does not exist (task_not_found)";
     let ran = server.run("task cancel t_aaaaaaaaaaaa t_cccccccccccc t_zzzzzzzzzzzz");
-    assert_eq!(ran.stdout, "1 cancelled, 2 skipped\n");
-    let message = ran.fails_with(1, &["t_cccccccccccc skipped: its status does not allow it (task_state_conflict)"]);
-    assert!(message.contains("t_zzzzzzzzzzzz skipped: it does not exist (task_not_found)"), "{message}");
+    let message = ran.printed("1 cancelled, 2 skipped\n").fails_with(1, &[ended, missing]);
     assert_eq!(message.lines().count(), 2, "each is said once: {message}");
 }
 
@@ -49,8 +49,7 @@ fn the_deletion_of_a_task_that_is_not_there_is_a_failure_unless_that_is_accepted
     server.run("task delete t_zzzzzzzzzzzz").fails_with(1, &["t_zzzzzzzzzzzz", "task_not_found"]);
     let accepted = server.run("task delete t_zzzzzzzzzzzz --ignore-missing").ok();
     assert_eq!(accepted, "t_zzzzzzzzzzzz does not exist\n");
-    let ran = server.run("task delete t_aaaaaaaaaaaa t_zzzzzzzzzzzz");
-    assert_eq!(ran.stdout, "1 deleted, 1 skipped\n");
+    let ran = server.run("task delete t_aaaaaaaaaaaa t_zzzzzzzzzzzz").printed("1 deleted, 1 skipped\n");
     ran.fails_with(1, &["t_zzzzzzzzzzzz skipped: it does not exist (task_not_found)"]);
     let ran = server.run("task delete t_eeeeeeeeeeee t_zzzzzzzzzzzz --ignore-missing");
     assert_eq!(ran.ok(), "1 deleted, 1 skipped\n");
@@ -62,19 +61,17 @@ fn the_deletion_of_a_task_that_is_not_there_is_a_failure_unless_that_is_accepted
 fn selected_tasks_are_changed_after_consent_and_what_is_left_out_is_counted() {
     let server = one_of_each();
     let cancel = ["task", "cancel", "--filter", "max_attempts == 1"];
-    let message = server.run_with(&cancel).fails(2);
     let question = "Cancel 2 tasks of queue q (1 succeeded, 1 failed, 1 cancelled left out): add --yes";
-    assert!(message.contains(question), "{message}");
+    server.run_with(&cancel).fails_with(2, &[question]);
     assert_eq!(server.count("status == \"cancelled\""), 1, "nothing was changed");
     let ran = server.run_with(&[&cancel[..], &["--yes"]].concat());
-    assert!(ran.stderr.contains("1 succeeded, 1 failed: what has ended cannot be cancelled"), "{ran:?}");
+    let ran = ran.said(&["1 succeeded, 1 failed: what has ended cannot be cancelled"]);
     assert_eq!(ran.stderr.matches("what has ended").count(), 1, "{ran:?}");
     assert_eq!(ran.ok(), "2 cancelled, 3 skipped\n");
     assert_eq!(server.count("status == \"cancelled\""), 3);
 
     assert_eq!(server.run("task requeue --status failed -y").ok(), "1 requeued\n");
-    let deleted = server.run("task delete --filter priority==0 --yes -o quiet").ok();
-    assert_eq!(deleted, "5\n");
+    assert_eq!(server.run("task delete --filter priority==0 --yes -o quiet").ok(), "5\n");
     assert_eq!(server.run("task count -o quiet").ok(), "0\n");
 }
 
@@ -82,8 +79,7 @@ fn selected_tasks_are_changed_after_consent_and_what_is_left_out_is_counted() {
 fn a_selection_without_tasks_is_a_note_and_no_failure() {
     let server = one_of_each();
     for (command, done) in [("cancel", "cancelled"), ("requeue", "requeued"), ("delete", "deleted")] {
-        let ran = server.run(&format!("task {command} --name nobody"));
-        assert!(ran.stderr.contains("note: no task of queue q matches"), "{ran:?}");
+        let ran = server.run(&format!("task {command} --name nobody")).said(&["note: no task of queue q matches"]);
         assert_eq!(ran.ok(), format!("0 {done}\n"));
     }
 }
@@ -113,8 +109,7 @@ fn a_selection_of_which_nothing_can_be_changed_is_a_failure_that_says_why() {
 #[test]
 fn many_selected_tasks_are_each_changed_once() {
     let server = Server::start();
-    let lines: String = (0..2100).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
-    server.run_reading("task submit --from -", &lines).ok();
+    server.run_reading("task submit --from -", &numbered_lines(2100)).ok();
     assert_eq!(server.run("task cancel --status pending --yes").ok(), "2100 cancelled\n");
     assert_eq!(server.run("task rerun --filter args.n<1000 --yes -o quiet").ok().lines().count(), 1000);
     assert_eq!(server.count("status == 'pending'"), 1000, "the copies");
@@ -134,10 +129,7 @@ fn ended_tasks_are_submitted_again_under_new_ids() {
     let copies = server.run("task rerun t_aaaaaaaaaaaa -o json").json();
     let new_id = copies[0]["new_id"].as_str().unwrap();
     assert_eq!(copies, json!([{"old_id": "t_aaaaaaaaaaaa", "new_id": new_id}]));
-    let (old, new) = (
-        server.run("task get t_aaaaaaaaaaaa -o json").json(),
-        server.run(&format!("task get {new_id} -o json")).json(),
-    );
+    let (old, new) = (server.task(A), server.task(new_id));
     for field in ["name", "args", "metadata", "priority", "max_attempts", "routes"] {
         assert_eq!(old[field], new[field], "{field}");
     }
@@ -152,13 +144,10 @@ fn a_rerun_of_tasks_that_have_not_ended_or_do_not_exist_is_a_failure_and_the_oth
     let ran =
         server.run("task rerun t_aaaaaaaaaaaa t_bbbbbbbbbbbb t_cccccccccccc t_zzzzzzzzzzzz t_dddddddddddd -o quiet");
     assert_eq!(ran.stdout.lines().count(), 2, "{ran:?}");
-    let message = ran.fails(1);
-    for words in ["t_aaaaaaaaaaaa is pending: ", "t_bbbbbbbbbbbb is running: ", "t_zzzzzzzzzzzz does not exist"] {
-        assert!(message.contains(words), "{message}");
-    }
-    let message = server.run("task rerun --filter max_attempts==1").fails(2);
+    let reasons = ["t_aaaaaaaaaaaa is pending: ", "t_bbbbbbbbbbbb is running: ", "t_zzzzzzzzzzzz does not exist"];
+    ran.fails_with(1, &reasons);
     let question = "Rerun 3 tasks of queue q as new tasks (3 pending, 1 running left out): add --yes";
-    assert!(message.contains(question), "{message}");
+    server.run("task rerun --filter max_attempts==1").fails_with(2, &[question]);
     let ran = server.run("task rerun --filter max_attempts==1 --yes");
     assert_eq!(ran.ok().lines().count(), 4, "a head and three rows");
     assert_eq!(server.count("status == 'pending'"), 6);
@@ -171,7 +160,7 @@ fn tasks_are_changed_before_they_are_requeued() {
     // The filter no longer matches what is changed.
     let requeue = ["task", "requeue", "--filter", "args.lr == 1", "--arg", "lr=0.1", "--yes"];
     assert_eq!(server.run_with(&requeue).ok(), "1 requeued\n");
-    let task = server.run("task get t_dddddddddddd -o json").json();
+    let task = server.task("t_dddddddddddd");
     assert_eq!((&task["status"], &task["args"]), (&json!("pending"), &json!({"lr": 0.1, "keep": 2})));
     let ran = server.run("task requeue t_eeeeeeeeeeee t_aaaaaaaaaaaa --arg lr=2 --meta why=oom");
     assert_eq!(ran.ok(), "2 requeued\n");
@@ -182,13 +171,11 @@ fn tasks_are_changed_before_they_are_requeued() {
 fn what_cannot_be_requeued_is_not_changed_either() {
     let server = one_of_each();
     for id in ["t_bbbbbbbbbbbb", "t_cccccccccccc", "t_zzzzzzzzzzzz"] {
-        let ran = server.run(&format!("task requeue {id} --arg lr=2"));
-        assert!(ran.stdout.is_empty() && !ran.stderr.contains("has the new values"), "{id}: {ran:?}");
-        ran.fails(1);
+        let message = server.run(&format!("task requeue {id} --arg lr=2")).printed("").fails(1);
+        assert!(!message.contains("has the new values"), "{id}: {message}");
     }
     let ran = server.run("task requeue t_bbbbbbbbbbbb t_cccccccccccc t_dddddddddddd --arg lr=2");
-    assert_eq!(ran.stdout, "1 requeued, 2 skipped\n");
-    ran.fails(1);
+    ran.printed("1 requeued, 2 skipped\n").fails(1);
     assert_eq!(server.count("exists(args.lr)"), 1);
     server.run("task requeue t_dddddddddddd --arg lr=null").fails_with(2, &["--unset-arg lr"]);
 }
@@ -220,9 +207,7 @@ fn selected_tasks_are_changed_with_no_request_for_each() {
         Fate::Passed
     });
     for line in ["cancel --filter max_attempts==1", "requeue --status failed", "delete --filter priority==0"] {
-        let line: Vec<&str> =
-            ["task"].into_iter().chain(line.split(' ')).chain(["--yes", "--url", &proxy.url]).collect();
-        server.run_with(&line).ok();
+        server.run(&format!("task {line} --yes --url {}", proxy.url)).ok();
     }
     assert_eq!(server.run("task count -o quiet").ok(), "0\n");
 }

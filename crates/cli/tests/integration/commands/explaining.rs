@@ -2,10 +2,7 @@
 
 use serde_json::json;
 
-use super::support::Server;
-
-const A: &str = "t_aaaaaaaaaaaa";
-const B: &str = "t_bbbbbbbbbbbb";
+use super::support::{A, B, C, Server};
 
 fn explain(server: &Server) -> String {
     server.run_with(&["task", "explain", A]).ok()
@@ -29,8 +26,7 @@ fn every_reason_is_a_line_the_one_that_weighs_most_first() {
 
 #[test]
 fn a_task_that_was_cancelled_with_what_it_waits_for_says_so_and_a_requeue_of_it_alone_is_no_success() {
-    let server = Server::start();
-    server.submit(B, &[]);
+    let server = Server::with_tasks(&[B]);
     server.submit(A, &["--after", B, "--on-dependency-failure", "cancel"]);
     server.run_with(&["task", "cancel", B]).ok();
     let because = "the task t_bbbbbbbbbbbb that this one waits for was cancelled";
@@ -39,26 +35,23 @@ fn a_task_that_was_cancelled_with_what_it_waits_for_says_so_and_a_requeue_of_it_
     server
         .run_with(&["task", "requeue", A])
         .fails_with(1, &[&format!("{A} was requeued, and cancelled again: {because}")]);
-    server.submit("t_cccccccccccc", &[]);
-    let ran = server.run_with(&["task", "requeue", A, "t_cccccccccccc"]);
-    assert_eq!(ran.stdout, "1 requeued, 1 refused\n");
-    assert!(ran.fails(1).contains(because));
-    let nothing = server.run(&format!("task requeue --filter id=='{A}' --yes")).fails(1);
-    assert!(nothing.contains("nothing was changed") && nothing.contains("would be cancelled again"), "{nothing}");
+    server.submit(C, &[]);
+    let ran = server.run_with(&["task", "requeue", A, C]).printed("1 requeued, 1 refused\n");
+    ran.fails_with(1, &[because]);
+    server
+        .run(&format!("task requeue --filter id=='{A}' --yes"))
+        .fails_with(1, &["nothing was changed", "would be cancelled again"]);
     // In whatever order they are requeued.
     assert_eq!(server.run_with(&["task", "requeue", A, B]).ok(), "2 requeued\n");
 }
 
 #[test]
 fn each_of_several_tasks_that_waits_for_itself_says_so() {
-    let server = Server::start();
+    let server = Server::with_tasks(&[C]);
     server.submit(A, &["--after", A]);
     server.submit(B, &["--after", B]);
-    server.submit("t_cccccccccccc", &[]);
-    let get = server.run_with(&["task", "get", A, B, "t_cccccccccccc"]);
-    for id in [A, B] {
-        assert!(get.stderr.contains(&format!("{id}: it waits for itself, so for ever")), "{get:?}");
-    }
+    let waits = [A, B].map(|id| format!("{id}: it waits for itself, so for ever"));
+    let get = server.run_with(&["task", "get", A, B, C]).said(&[&waits[0], &waits[1]]);
     assert_eq!(get.stderr.matches("it waits for itself").count(), 2, "{get:?}");
 }
 
@@ -77,24 +70,18 @@ fn programs_get_what_the_server_says() {
 
 #[test]
 fn a_task_that_is_not_pending_or_not_there_is_told_apart() {
-    let server = Server::start();
-    server.submit(A, &[]);
-    server.claim("default", 1);
+    let server = Server::claimed();
     assert!(explain(&server).starts_with("t_aaaaaaaaaaaa is running; taskqueue task logs"));
     server.complete(A, 1);
-    let shown = explain(&server);
-    assert_eq!(
-        shown,
-        "t_aaaaaaaaaaaa has succeeded; taskqueue task rerun --queue q t_aaaaaaaaaaaa submits it again as a new task.\n"
-    );
+    let expected = "has succeeded; taskqueue task rerun --queue q t_aaaaaaaaaaaa submits it again as a new task.";
+    assert_eq!(explain(&server), format!("{A} {expected}\n"));
     server.run_with(&["task", "explain", B]).fails_with(1, &["task_not_found"]);
     server.run("task explain").fails(2);
 }
 
 #[test]
 fn a_running_task_tells_who_runs_it() {
-    let server = Server::start();
-    server.submit(A, &[]);
+    let server = Server::with_tasks(&[A]);
     let worker = r#"{"host":"gpu-3","slot":2,"pid":9,"name":"left"}"#;
     let claim = format!(r#"{{"route":"default","run_id":"r_run000000001","worker":{worker}}}"#);
     assert_eq!(server.post("tasks/claim", &claim), 200);

@@ -1,8 +1,8 @@
 //! `task update`, by id and by filter: new values, and single members of args and metadata.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::support::{Server, binary, finish, lines};
+use super::support::{A, B, C, Server, lines, run_alone};
 
 #[test]
 fn every_field_can_be_changed() {
@@ -27,20 +27,16 @@ fn matching_tasks_are_changed_together_after_consent() {
     let update = ["task", "update", "--filter", "priority > 0", "--priority", "2"];
     server.run_with(&update).fails_with(2, &["Update 2 tasks of queue q (1 running left out): add --yes"]);
     let ran = server.run_with(&[&update[..], &["--yes"]].concat());
-    assert!(ran.stderr.contains("left out: 1 is running: wait for the end"), "{ran:?}");
+    let ran = ran.said(&["left out: 1 is running: wait for the end"]);
     assert_eq!(ran.ok(), "1 updated, 1 unchanged, 1 running left out\n");
     let again = server.run_with(&[&update[..], &["--yes", "-o", "json"]].concat());
-    let summary: Value = serde_json::from_str(&again.stdout).unwrap();
-    assert_eq!(summary, json!({"updated": 0, "unchanged": 2, "running_left_out": 1}));
+    let again = again.printed("{\"updated\":0,\"unchanged\":2,\"running_left_out\":1}\n");
     again.fails_with(1, &["nothing was changed: 2 have these values already; 1 is running: "]);
 }
 
 #[test]
 fn tasks_are_also_selected_by_status_and_a_failure_says_why_nothing_was_changed() {
-    let server = Server::start();
-    for id in ["t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb", "t_cccccccccccc"] {
-        server.submit(id, &[]);
-    }
+    let server = Server::with_tasks(&[A, B, C]);
     server.run("task cancel t_aaaaaaaaaaaa t_bbbbbbbbbbbb").ok();
     assert_eq!(server.run("task update --status cancelled --priority 1 --yes").ok(), "2 updated\n");
     let update =
@@ -51,8 +47,7 @@ fn tasks_are_also_selected_by_status_and_a_failure_says_why_nothing_was_changed(
     server
         .run("task update --status running --priority 3")
         .fails_with(1, &["nothing was changed: 1 is running: wait for the end"]);
-    let ran = server.run("task update --status failed --priority 3");
-    assert!(ran.stderr.contains("note: no task of queue q matches"), "{ran:?}");
+    let ran = server.run("task update --status failed --priority 3").said(&["note: no task of queue q matches"]);
     assert_eq!(ran.ok(), "0 updated\n");
     server.run("task update t_aaaaaaaaaaaa --status failed --priority 3").fails_with(2, &["cannot be used with"]);
 }
@@ -64,13 +59,7 @@ fn a_refusal_for_one_of_many_named_tasks_is_reported_and_a_failure() {
     server.submit("t_bbbbbbbbbbbb", &["--priority", "9"]);
     server.claim("default", 1);
     let ran = server.run("task update t_aaaaaaaaaaaa t_bbbbbbbbbbbb --priority 5");
-    assert_eq!(ran.stdout, "1 updated, 1 refused\n");
-    ran.fails_with(1, &["t_bbbbbbbbbbbb", "task_running"]);
-}
-
-/// The args of a task, or another field.
-fn field(server: &Server, id: &str, field: &str) -> Value {
-    server.run(&format!("task get {id} -o json")).json()[field].clone()
+    ran.printed("1 updated, 1 refused\n").fails_with(1, &["t_bbbbbbbbbbbb", "task_running"]);
 }
 
 #[test]
@@ -82,27 +71,24 @@ fn a_member_is_set_or_removed_and_all_others_are_kept() {
         "task update t_aaaaaaaaaaaa --arg lr=0.5 --arg model.layers=4 --unset-arg resume --unset-arg model.old";
     server.run(&format!("{update} --arg new.deep=[1,null]")).ok();
     let expected = json!({"lr": 0.5, "seed": 1, "model": {"layers": 4, "act": "relu"}, "new": {"deep": [1, null]}});
-    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), expected);
+    assert_eq!(server.task(A)["args"], expected);
     // An object is merged.
     server.run_with(&["task", "update", "t_aaaaaaaaaaaa", "--arg", r#"model={"width": 64}"#]).ok();
     let model = json!({"layers": 4, "act": "relu", "width": 64});
-    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args")["model"], model);
+    assert_eq!(server.task(A)["args"]["model"], model);
     server.run("task update t_aaaaaaaaaaaa --meta tags.b=2 --unset-meta owner").ok();
-    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "metadata"), json!({"tags": {"a": 1, "b": 2}}));
+    assert_eq!(server.task(A)["metadata"], json!({"tags": {"a": 1, "b": 2}}));
     // The whole is replaced only by the flags that say so.
     server.run("task update t_aaaaaaaaaaaa --args {\"x\":null} --metadata {}").ok();
-    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "args"), json!({"x": null}));
-    assert_eq!(field(&server, "t_aaaaaaaaaaaa", "metadata"), json!({}));
+    assert_eq!(server.task(A)["args"], json!({"x": null}));
+    assert_eq!(server.task(A)["metadata"], json!({}));
 }
 
 #[test]
 fn the_help_names_no_values_that_are_not_set() {
-    let folder = tempfile::tempdir().unwrap();
-    let help = finish(binary(folder.path()).args(["task", "update", "--help"])).ok();
+    let words = ["Examples:", "--status", "--unset-arg", "Replace all args", "is merged"];
+    let help = run_alone("task update --help").ok_with(&words);
     assert!(!help.contains("[default") && !help.contains("new tasks"), "{help}");
-    for words in ["Examples:", "--status", "--unset-arg", "Replace all args", "is merged"] {
-        assert!(help.contains(words), "{words}: {help}");
-    }
 }
 
 #[test]
