@@ -42,11 +42,8 @@ fn workers_are_counted_plainly_and_by_group() {
 #[test]
 fn health_reports_the_state_of_the_server() {
     let server = Server::start();
-    let shown = lines(&server.run("health").ok());
-    assert_eq!(
-        shown,
-        ["status       ok".to_owned(), "api_version  2".to_owned(), format!("url          {}", server.url)]
-    );
+    let expected = ["status       ok", "api_version  2", &format!("url          {}", server.url)];
+    assert_eq!(lines(&server.run("health").ok()), expected);
     assert_eq!(server.run("health -o json").json(), json!({"status": "ok", "api_version": "2", "url": server.url}));
     assert_eq!(server.run("health -o quiet").ok(), "ok\n");
 }

@@ -1,8 +1,10 @@
 //! `task get`, `task list` and `worker list`.
 
-use serde_json::json;
+use std::collections::BTreeSet;
 
-use super::support::{Server, lines, timeless};
+use serde_json::{Value, json};
+
+use super::support::{A, B, Server, lines, numbered_lines, timeless};
 
 fn three_tasks() -> Server {
     let server = Server::start();
@@ -35,11 +37,11 @@ fn programs_get_the_resource_of_the_api() {
         "last_route": null, "created_at": "TIME", "updated_at": "TIME", "started_at": null, "finished_at": null,
     });
     let one = timeless(&server.run("task get t_cccccccccccc -o json").ok());
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&one).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<Value>(&one).unwrap(), expected);
     assert_eq!(one.lines().count(), 1);
     assert!(one.starts_with(r#"{"id":"t_cccccccccccc","queue":"q","status":"pending","name":"#), "{one}");
     let listed = timeless(&server.run("task list -o json --limit 1").ok());
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&listed).unwrap(), json!([expected]));
+    assert_eq!(serde_json::from_str::<Value>(&listed).unwrap(), json!([expected]));
     let first = timeless(server.run("task list -o jsonl").ok().lines().next().unwrap());
     assert_eq!(first, one.trim_end());
     assert_eq!(server.run("task list -o quiet").ok(), "t_cccccccccccc\nt_bbbbbbbbbbbb\nt_aaaaaaaaaaaa\n");
@@ -52,12 +54,9 @@ fn one_task_is_shown_with_everything_about_it() {
     server.submit("t_aaaaaaaaaaaa", &["--name", "x", "--max-attempts", "1"]);
     server.claim("default", 1);
     server.fail("t_aaaaaaaaaaaa", 1);
-    let shown: Vec<String> = lines(&server.run("task get t_aaaaaaaaaaaa").ok())
-        .iter()
-        .map(|line| line.replace("(now   )", "(now)"))
-        .collect();
+    let shown = lines(&server.run("task get t_aaaaaaaaaaaa").ok());
     assert_eq!(
-        shown,
+        shown.iter().map(|line| line.replace("(now   )", "(now)")).collect::<Vec<_>>(),
         [
             "id           t_aaaaaaaaaaaa",
             "queue        q",
@@ -84,8 +83,7 @@ fn one_task_is_shown_with_everything_about_it() {
 
 #[test]
 fn who_ran_a_task_is_shown_with_it() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_tasks(&[A]);
     let claim = r#"{"route":"default","run_id":"r_run000000001","worker":{"host":"gpu-3","slot":0}}"#;
     assert_eq!(server.post("tasks/claim", claim), 200);
     let last_line = || lines(&server.run("task get t_aaaaaaaaaaaa").ok()).pop();
@@ -100,19 +98,21 @@ fn who_ran_a_task_is_shown_with_it() {
 #[test]
 fn selections_orders_and_limits_are_passed_on() {
     let server = three_tasks();
-    let ids = |flags: &[&str]| {
+    let cases: [(&[&str], &str); 9] = [
+        (&["--ascending"], "abc"),
+        (&["--order-by", "priority"], "acb"),
+        (&["--order-by", "id", "--ascending", "--limit", "2"], "ab"),
+        (&["--name", "alpha"], "a"),
+        (&["--fuzzy", "gm"], "c"),
+        (&["--status", "running"], ""),
+        (&["--filter", r#""gpu" in routes or args.lr < 1"#], "ba"),
+        (&["--status", "pending", "--filter", "max_attempts == 1"], "c"),
+        (&["--all"], "cba"),
+    ];
+    for (flags, expected) in cases {
         let listed = server.run_with(&[&["task", "list", "-o", "quiet"], flags].concat()).ok();
-        listed.lines().map(|id| id[2..3].to_owned()).collect::<String>()
-    };
-    assert_eq!(ids(&["--ascending"]), "abc");
-    assert_eq!(ids(&["--order-by", "priority"]), "acb");
-    assert_eq!(ids(&["--order-by", "id", "--ascending", "--limit", "2"]), "ab");
-    assert_eq!(ids(&["--name", "alpha"]), "a");
-    assert_eq!(ids(&["--fuzzy", "gm"]), "c");
-    assert_eq!(ids(&["--status", "running"]), "");
-    assert_eq!(ids(&["--filter", r#""gpu" in routes or args.lr < 1"#]), "ba");
-    assert_eq!(ids(&["--status", "pending", "--filter", "max_attempts == 1"]), "c");
-    assert_eq!(ids(&["--all"]), "cba");
+        assert_eq!(listed.lines().map(|id| &id[2..3]).collect::<String>(), expected, "{flags:?}");
+    }
 }
 
 #[test]
@@ -130,24 +130,21 @@ fn people_get_a_note_when_there_is_more_and_programs_do_not() {
 #[test]
 fn only_tables_are_cut_without_a_limit() {
     let server = Server::start();
-    let lines: String = (0..1250).map(|seed| format!("{{\"args\":{{\"seed\":{seed}}}}}\n")).collect();
-    server.run_reading("task submit --from -", &lines).ok();
+    server.run_reading("task submit --from -", &numbered_lines(1250)).ok();
     let table = server.run("task list");
     assert_eq!(table.stderr, "note: 100 of 1,250 tasks shown; --all shows them all\n");
     assert_eq!(table.ok().lines().count(), 101);
     assert_eq!(server.run("task list --all").ok().lines().count(), 1251);
     // The lines around the tasks: brackets, nothing, a header, nothing.
     for (format, others) in [("json", 2), ("jsonl", 0), ("csv", 1), ("quiet", 0)] {
-        let whole = server.run(&format!("task list -o {format}"));
-        assert_eq!(whole.stderr, "", "{format}");
-        assert_eq!(whole.ok().lines().count(), 1250 + others, "{format}");
+        let whole = server.run(&format!("task list -o {format}")).ok_quietly();
+        assert_eq!(whole.lines().count(), 1250 + others, "{format}");
         let cut = server.run(&format!("task list -o {format} --limit 1200")).ok();
         assert_eq!(cut.lines().count(), 1200 + others, "{format}");
     }
-    let array: Vec<serde_json::Value> = serde_json::from_str(&server.run("task list -o json").ok()).unwrap();
-    let seeds: std::collections::BTreeSet<i64> =
-        array.iter().map(|task| task["args"]["seed"].as_i64().unwrap()).collect();
-    assert_eq!(seeds.len(), 1250);
+    let listed = server.run("task list -o json").json();
+    let numbers = listed.as_array().unwrap().iter().map(|task| task["args"]["n"].as_i64().unwrap());
+    assert_eq!(numbers.collect::<BTreeSet<_>>().len(), 1250);
 }
 
 #[test]
@@ -182,8 +179,7 @@ fn empty_lists_say_why() {
     assert_eq!(said("worker list"), nobody);
     assert_eq!(said("worker list --filter route==\"gpu\""), nobody);
     assert_eq!(server.post("workers/w_aaaaaaaaaaaa", r#"{"route":"cpu","status":"idle","task_id":null}"#), 204);
-    let none = "note: no worker matches; queue q has 1 worker\n";
-    assert_eq!(said("worker list --filter route==\"gpu\""), none);
+    assert_eq!(said("worker list --filter route==\"gpu\""), "note: no worker matches; queue q has 1 worker\n");
     server.run("queue delete q --cascade --yes").ok();
     assert_eq!(said("queue list"), "note: there are no queues; create one with: taskqueue queue create NAME\n");
     assert_eq!(server.run("queue list -o json").ok(), "[]\n");
@@ -250,8 +246,7 @@ fn columns_are_chosen_for_tables_and_csv() {
         ("--sort id --ascending", "cannot be used with"),
     ];
     for (flags, expected) in cases {
-        let message = server.run(&format!("task list {flags}")).fails(2);
-        assert!(message.contains(expected) && message.lines().count() == 1, "{flags}: {message}");
+        server.run(&format!("task list {flags}")).refuses_with(2, &[expected]);
     }
 }
 
@@ -292,15 +287,13 @@ fn tasks_are_sorted_by_any_field() {
     assert_eq!(sorted("--sort -args.x --limit 2"), ["9007199254740993", "10"]);
     let cut = server.run("task list --sort args.x --limit 2");
     assert_eq!(cut.stderr, "note: 2 of 9 tasks shown; --all shows them all\n");
+    let ids = |flags: &str| server.run(&format!("task list -o quiet {flags}")).ok();
     // Equal ones: newest first, as in every list.
-    let ids = server.run("task list -o quiet --sort args.x").ok();
-    assert!(ids.ends_with("t_none00000000\nt_000000000005\n"), "{ids}");
+    let last = ids("--sort args.x");
+    assert!(last.ends_with("t_none00000000\nt_000000000005\n"), "{last}");
     // What the server can sort by is the same with --order-by.
-    assert_eq!(
-        server.run("task list -o quiet --sort id").ok(),
-        server.run("task list -o quiet --order-by id --ascending").ok()
-    );
-    assert_eq!(server.run("task list -o quiet --sort=-id").ok(), server.run("task list -o quiet --order-by id").ok());
+    assert_eq!(ids("--sort id"), ids("--order-by id --ascending"));
+    assert_eq!(ids("--sort=-id"), ids("--order-by id"));
 }
 
 #[test]
@@ -327,16 +320,13 @@ fn workers_are_listed() {
 
 #[test]
 fn several_tasks_are_shown_and_a_missing_one_is_a_failure() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
-    server.submit("t_bbbbbbbbbbbb", &[]);
+    let server = Server::with_tasks(&[A, B]);
     assert_eq!(server.run("task get t_bbbbbbbbbbbb t_aaaaaaaaaaaa -o quiet").ok(), "t_bbbbbbbbbbbb\nt_aaaaaaaaaaaa\n");
     let shown = server.run("task get t_bbbbbbbbbbbb t_aaaaaaaaaaaa -o json").json();
-    assert_eq!((&shown[0]["id"], &shown[1]["id"]), (&"t_bbbbbbbbbbbb".into(), &"t_aaaaaaaaaaaa".into()));
+    assert_eq!((&shown[0]["id"], &shown[1]["id"]), (&json!(B), &json!(A)));
     let table = server.run("task get t_aaaaaaaaaaaa t_bbbbbbbbbbbb").ok();
     assert_eq!(table.lines().filter(|line| line.starts_with("created_at")).count(), 2, "{table}");
-    let ran = server.run("task get t_aaaaaaaaaaaa t_zzzzzzzzzzzz -o quiet");
-    assert_eq!(ran.stdout, "t_aaaaaaaaaaaa\n");
+    let ran = server.run("task get t_aaaaaaaaaaaa t_zzzzzzzzzzzz -o quiet").printed("t_aaaaaaaaaaaa\n");
     ran.fails_with(1, &["t_zzzzzzzzzzzz does not exist"]);
 }
 
@@ -346,8 +336,7 @@ fn a_long_table_has_the_columns_for_which_only_a_late_row_has_a_value() {
     server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
     server.claim("default", 1);
     server.fail("t_aaaaaaaaaaaa", 1);
-    let lines: String = (0..1000).map(|n| format!("{{\"args\":{{\"n\":{n}}}}}\n")).collect();
-    server.run_reading("task submit --from -", &lines).ok();
+    server.run_reading("task submit --from -", &numbered_lines(1000)).ok();
     let table = server.run("task list --all").ok();
     assert!(table.lines().next().unwrap().contains("ERROR"), "{table}");
     assert!(table.lines().last().unwrap().contains("ValueError"), "{table}");
@@ -361,8 +350,7 @@ fn several_keys_sort_and_a_path_that_no_task_has_is_told() {
         server.submit(&format!("t_{n:012}"), &["--args", &format!(r#"{{"a":{a},"b":{b}}}"#)]);
     }
     let list = |flags: &str| server.run(&format!("task list -o csv --columns args.a,args.b {flags}"));
-    let sorted = list("--sort args.a,-args.b");
-    assert_eq!((sorted.stdout.as_str(), sorted.stderr.as_str()), ("args.a,args.b\n1,7\n1,5\n2,9\n2,1\n", ""));
+    assert_eq!(list("--sort args.a,-args.b").ok_quietly(), "args.a,args.b\n1,7\n1,5\n2,9\n2,1\n");
     assert_eq!(list("--sort=-priority,args.b --limit 2").ok(), "args.a,args.b\n2,1\n1,5\n");
     let note = list("--sort args.aa,args.b").stderr;
     assert_eq!(note, "note: no task that matches has args.aa, by which they were to be sorted\n");
@@ -379,16 +367,14 @@ fn a_wildcard_is_a_column_for_each_member() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"lr":0.1,"a.b":1}"#]);
     server.submit("t_bbbbbbbbbbbb", &["--args", r#"{"seed":2}"#]);
-    let listed = server.run_with(&["task", "list", "-o", "csv", "--columns", "id,args.*,status"]).ok();
+    let listed = server.run("task list -o csv --columns id,args.*,status").ok();
     let expected = "id,args.a.b,args.lr,args.seed,status\nt_bbbbbbbbbbbb,,,2,pending\nt_aaaaaaaaaaaa,1,0.1,,pending\n";
     assert_eq!(listed, expected);
-    let first = server.run_with(&["task", "list", "--limit", "1", "--columns", "id,args.*"]);
-    assert!(first.stderr.contains("1 of 2 tasks shown"), "{first:?}");
+    let first = server.run("task list --limit 1 --columns id,args.*").said(&["1 of 2 tasks shown"]);
     assert_eq!(lines(&first.stdout), ["id              args.seed", "t_bbbbbbbbbbbb  2"]);
-    let none = server.run_with(&["task", "list", "--columns", "id,result.*"]);
-    assert!(none.stderr.contains("no task that is shown has result.*"), "{none:?}");
+    let none = server.run("task list --columns id,result.*").said(&["no task that is shown has result.*"]);
     assert_eq!(lines(&none.ok())[1], "t_bbbbbbbbbbbb  -");
-    server.run_with(&["task", "list", "--sort", "args.*"]).fails(2);
+    server.run("task list --sort args.*").fails(2);
 }
 
 #[test]
@@ -420,10 +406,7 @@ fn commands_for_tasks_are_understood_without_their_noun() {
 
 #[test]
 fn the_beginning_of_an_id_is_enough_where_it_is_that_of_one_task() {
-    let server = Server::start();
-    for id in ["t_abcdefghijkl", "t_abcdefgzzzzz", "t_abcx--------"] {
-        server.submit(id, &[]);
-    }
+    let server = Server::with_tasks(&["t_abcdefghijkl", "t_abcdefgzzzzz", "t_abcx--------"]);
     assert_eq!(server.run("task get t_abcx -o quiet").ok(), "t_abcx--------\n");
     assert_eq!(server.run("task get t_abcdefgz t_abcx -o quiet").ok(), "t_abcdefgzzzzz\nt_abcx--------\n");
     let several = server.run("task cancel t_abcdef").fails(1);
@@ -434,9 +417,8 @@ fn the_beginning_of_an_id_is_enough_where_it_is_that_of_one_task() {
     assert_eq!(server.run("task cancel t_abcx").ok(), "t_abcx-------- cancelled\n");
     assert_eq!(server.run("task requeue t_abcx").ok(), "t_abcx-------- requeued\n");
     server.run("task update t_abcx --after t_abcdefgh").ok();
-    let task = server.run("task get t_abcx -o json").json();
-    assert_eq!(task["dependencies"], serde_json::json!(["t_abcdefghijkl"]));
-    assert!(server.run("task explain t_abcx").ok().contains("t_abcdefghijkl"));
+    assert_eq!(server.task("t_abcx")["dependencies"], json!(["t_abcdefghijkl"]));
+    server.run("task explain t_abcx").ok_with(&["t_abcdefghijkl"]);
     assert_eq!(server.run("task wait t_abcx --timeout 0").code, Some(1));
     assert_eq!(server.run("task delete t_abcx t_abcdefgz").ok(), "2 deleted\n");
     server.run("task get t_abc").fails(2);

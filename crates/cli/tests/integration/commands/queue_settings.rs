@@ -2,14 +2,13 @@
 
 use serde_json::json;
 
-use super::support::Server;
+use super::support::{A, Server};
 
 const CLAIM: &str = r#"{"route":"default","run_id":"r_run000000009"}"#;
 
 #[test]
 fn a_paused_queue_gives_no_task_until_it_is_resumed() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_tasks(&[A]);
     assert_eq!(server.run("queue pause q").ok(), "queue q paused; running tasks go on\n");
     assert_eq!(server.post("tasks/claim", CLAIM), 204);
     assert_eq!(server.run("queue pause q -o json").json()["paused"], true);
@@ -25,10 +24,11 @@ fn limits_are_set_one_by_one_and_removed() {
     let settings = server.run("queue settings q -o json").json();
     assert_eq!((&settings["max_running"], &settings["route_limits"]), (&json!(8), &json!({"gpu": 4})));
     let shown = server.run("queue settings q").ok();
-    for expected in [["max running", "8"], ["max running by route", "gpu=4"], ["failed tasks are kept", "for ever"]] {
-        let [name, value] = expected;
+    for (name, value) in
+        [("max running", "8"), ("max running by route", "gpu=4"), ("failed tasks are kept", "for ever")]
+    {
         let line = shown.lines().find(|line| line.starts_with(&format!("{name}  "))).unwrap_or_default();
-        assert!(line.ends_with(value), "{expected:?} in {shown}");
+        assert!(line.ends_with(value), "{name} in {shown}");
     }
     let cleared = server.run("queue limit q --none -o json").json();
     assert_eq!((&cleared["max_running"], &cleared["route_limits"]), (&json!(null), &json!({})));
@@ -44,16 +44,12 @@ fn limits_are_set_one_by_one_and_removed() {
 
 #[test]
 fn a_retention_that_deletes_something_is_asked_about() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
-    server.claim("default", 1);
-    server.complete("t_aaaaaaaaaaaa", 1);
+    let server = Server::claimed();
+    server.complete(A, 1);
     let kept = server.run("queue retention q --succeeded 7d --failed none").ok();
     assert!(kept.lines().any(|line| line.starts_with("succeeded tasks are kept") && line.ends_with("7d")), "{kept}");
-    let message = server
-        .run("queue retention q --succeeded 0")
-        .fails_with(2, &["Delete 1 task of queue q that ended longer ago"]);
-    assert!(message.contains("add --yes"), "{message}");
+    let question = "Delete 1 task of queue q that ended longer ago";
+    server.run("queue retention q --succeeded 0").fails_with(2, &[question, "add --yes"]);
     assert_eq!(server.run("queue settings q -o json").json()["retention"]["succeeded_seconds"], 604_800);
     server.run("queue retention q --succeeded 0 --yes").ok();
     let none = server.run("queue retention q --none -o json").json();

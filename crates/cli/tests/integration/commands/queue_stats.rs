@@ -9,18 +9,17 @@ fn a_queue_shows_its_tasks_routes_and_what_happened() {
     server.submit("t_bbbbbbbbbbbb", &["--route", "gpu"]);
     server.claim("default", 1);
     server.complete("t_aaaaaaaaaaaa", 1);
-    let ran = server.run("queue stats q");
-    let shown = ran.ok();
-    let shown = lines(&shown);
+    let shown = server.run("queue stats q").ok();
     let line =
-        |start: &str| shown.iter().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {shown:?}"));
-    assert_eq!(line("queue").split_whitespace().collect::<Vec<_>>(), ["queue", "q"]);
-    assert_eq!(line("pending").split_whitespace().collect::<Vec<_>>(), ["pending", "1"]);
-    assert!(line("waited").contains("p50") && line("ran").contains("p99"), "{shown:?}");
-    assert!(line("last hour").contains("█  up to 1 run ended in 2 minutes"), "{shown:?}");
-    assert!(line("ROUTE").contains("OLDEST PENDING"), "{shown:?}");
-    assert_eq!(line("gpu").split_whitespace().take(3).collect::<Vec<_>>(), ["gpu", "1", "0"]);
-    assert_eq!(line("created").split_whitespace().collect::<Vec<_>>(), ["created", "2", "2", "2"]);
+        |start: &str| shown.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {shown}"));
+    let words = |start: &str| line(start).split_whitespace().collect::<Vec<_>>();
+    assert_eq!(words("queue"), ["queue", "q"]);
+    assert_eq!(words("pending"), ["pending", "1"]);
+    assert!(line("waited").contains("p50") && line("ran").contains("p99"), "{shown}");
+    assert!(line("last hour").contains("█  up to 1 run ended in 2 minutes"), "{shown}");
+    assert!(line("ROUTE").contains("OLDEST PENDING"), "{shown}");
+    assert_eq!(words("gpu")[..3], ["gpu", "1", "0"]);
+    assert_eq!(words("created"), ["created", "2", "2", "2"]);
     let json = server.run("queue stats q -o json").json();
     assert_eq!((&json["tasks"]["pending"], &json["activity"]["last_hour"]["claimed"]), (&1.into(), &1.into()));
     assert_eq!(server.run("queue stats q -o quiet").ok(), "q\n");
@@ -35,8 +34,7 @@ fn a_series_is_a_list_for_plots() {
     let server = Server::start();
     assert_eq!(server.run("queue stats q --series hour -o jsonl").ok(), "");
     server.submit("t_aaaaaaaaaaaa", &[]);
-    let csv = server.run("queue stats q --series hour -o csv").ok();
-    let csv = lines(&csv);
+    let csv = lines(&server.run("queue stats q --series hour -o csv").ok());
     assert!(csv[0].starts_with("start,created,claimed,") && csv[0].ends_with("run_seconds.p99"), "{csv:?}");
     assert_eq!(csv[1], "TIME,1,0,0,0,0,0,0,,,,,,");
     let shown = server.run("queue stats q --series minute --from 2020-01-01T00:00:00Z").ok();
