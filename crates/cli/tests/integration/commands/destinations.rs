@@ -2,13 +2,13 @@
 //! project files that somebody else has written.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::support::{Ran, binary, finish};
+use super::support::{Ran, binary, finish, write};
 use crate::support::{FakeServer, reply};
 
 /// An account that is neither root nor, here, the one that runs the tests.
@@ -41,8 +41,7 @@ impl Place {
     fn write(&self, name: &str, text: &str, mode: u32) -> PathBuf {
         let path = self.home.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        write(&path, text, mode);
         path
     }
 
@@ -56,14 +55,17 @@ impl Place {
 
     /// `taskqueue queue list` in the project folder.
     fn list(&self) -> Command {
-        let mut command = self.command();
-        command.args(["queue", "list"]);
-        command
+        self.command("queue list")
     }
 
-    fn command(&self) -> Command {
+    /// `taskqueue config show` there.
+    fn show(&self) -> Command {
+        self.command("config show -o quiet")
+    }
+
+    fn command(&self, line: &str) -> Command {
         let mut command = binary(&self.project());
-        command.env("HOME", self.home.path());
+        command.env("HOME", self.home.path()).args(line.split(' '));
         command
     }
 
@@ -158,10 +160,8 @@ fn a_withheld_token_is_reported_with_the_reason_and_the_way_to_send_it() {
     let message = ran.fails(1);
     let file = file.canonicalize().unwrap();
     let (note, error) = message.split_once("error: ").unwrap();
-    for text in [note, error] {
-        for part in ["TASKQUEUE_TOKEN", file.to_str().unwrap(), &url, "--url", "TASKQUEUE_URL"] {
-            assert!(text.contains(part), "{part} is missing: {message}");
-        }
+    for part in ["TASKQUEUE_TOKEN", file.to_str().unwrap(), &url, "--url", "TASKQUEUE_URL"] {
+        assert!(note.contains(part) && error.contains(part), "{part} is missing: {message}");
     }
     assert!(note.starts_with("note: ") && error.contains("unauthorized") && !message.contains("hush"), "{message}");
     // The advice of the message works.
@@ -203,11 +203,8 @@ fn a_project_file_sends_no_token_file_from_outside_its_folder() {
         }
         let (arrived, ran) = place.arrives(&mut command);
         assert_eq!(arrived, [], "{path}: {ran:?}");
-        let message = ran.fails(1);
-        assert!(
-            message.contains("token_file") && message.contains("taskqueue.toml") && !message.contains("hush"),
-            "{message}"
-        );
+        let message = ran.fails_with(1, &["token_file", "taskqueue.toml"]);
+        assert!(!message.contains("hush"), "{message}");
     }
     for path in
         ["inside/token", "./inside/token", "near/token", "folder/project/inside/token", inside.to_str().unwrap()]
@@ -245,12 +242,11 @@ fn a_project_file_cannot_allow_a_readable_token() {
     place.project_file("allow_insecure_token = true");
     place.user_file("token = 'hush'");
     finish(place.list().args(["--url", url])).fails_with(1, &["would be sent unencrypted"]);
-    let shown = |place: &Place| finish(place.command().args(["config", "show", "-o", "quiet"])).ok();
-    assert!(shown(&place).ends_with("allow_insecure_token=false\n"));
+    assert!(finish(&mut place.show()).ok().ends_with("allow_insecure_token=false\n"));
     // The user's own file counts, and no project file takes it back.
     place.project_file("allow_insecure_token = false");
     place.user_file("allow_insecure_token = true");
-    assert!(shown(&place).ends_with("allow_insecure_token=true\n"));
+    assert!(finish(&mut place.show()).ok().ends_with("allow_insecure_token=true\n"));
 }
 
 /// Gives a file away in every way that this account can: only root changes owners.
@@ -270,18 +266,15 @@ fn a_project_file_of_somebody_else_is_ignored_with_a_warning() {
         let path = place.project_file(&text);
         match way {
             "owner" => chown(&path, Some(SOMEBODY), None).unwrap(),
-            "mode" => fs::set_permissions(&path, fs::Permissions::from_mode(0o606)).unwrap(),
+            "mode" => write(&path, &text, 0o606),
             _ => {
                 fs::remove_file(&path).unwrap();
                 symlink(place.write("elsewhere", &text, 0o600), &path).unwrap();
                 std::os::unix::fs::lchown(&path, Some(SOMEBODY), None).unwrap();
             }
         }
-        let ran = finish(place.command().args(["config", "show", "-o", "quiet"]));
+        let ran = finish(&mut place.show()).said(&["project/taskqueue.toml", "ignored"]);
         assert!(ran.stderr.starts_with("warning: "), "{way}: {ran:?}");
-        for part in ["project/taskqueue.toml", "ignored"] {
-            assert!(ran.stderr.contains(part), "{way}: {ran:?}");
-        }
         let expected = "url=http://127.0.0.1:8000\nqueue=above\ntoken=not set\nallow_insecure_token=false\n";
         assert_eq!(ran.ok(), expected, "{way}");
         fs::remove_file(&path).unwrap();
@@ -295,11 +288,9 @@ fn a_file_of_somebody_else_is_not_even_opened() {
     for way in given_away(&path).into_iter().filter(|way| *way != "link") {
         match way {
             "owner" => chown(&path, Some(SOMEBODY), None).unwrap(),
-            _ => fs::set_permissions(&path, fs::Permissions::from_mode(0o002)).unwrap(),
+            _ => write(&path, "this is = no toml", 0o002),
         }
-        let ran = finish(place.command().args(["config", "show"]));
-        assert!(ran.stderr.contains("ignored"), "{way}: {ran:?}");
-        ran.ok();
+        finish(&mut place.command("config show")).said(&["ignored"]).ok();
     }
 }
 
@@ -308,9 +299,7 @@ fn config_show_prints_which_token_would_be_sent_where() {
     let place = Place::new();
     let url = place.server.url();
     let show = |environment: &[(&str, &str)], flags: &[&str]| {
-        let mut command = place.command();
-        command.args(["config", "show", "-o", "quiet"]).args(flags).envs(environment.iter().copied());
-        let ran = finish(&mut command);
+        let ran = finish(place.show().args(flags).envs(environment.iter().copied()));
         assert!(!ran.stderr.contains("hush") && !ran.stdout.contains("hush"), "{ran:?}");
         let stderr = ran.stderr.clone();
         let tokens: Vec<String> =

@@ -2,20 +2,19 @@
 
 use std::path::Path;
 
-use super::support::{Server, binary, finish};
+use super::support::{Server, binary, finish, run_alone};
 
 #[test]
 fn completions_exist_for_every_shell() {
-    let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        finish(binary(folder.path()).args(["completions", shell])).ok_with(&["taskqueue", "sweep"]);
+        run_alone(&format!("completions {shell}")).ok_with(&["taskqueue", "sweep"]);
     }
 }
 
 #[test]
 fn the_manual_has_a_page_for_every_command() {
+    run_alone("man").ok_with(&[".TH taskqueue", "Exit codes"]);
     let folder = tempfile::tempdir().unwrap();
-    finish(binary(folder.path()).arg("man")).ok_with(&[".TH taskqueue", "Exit codes"]);
     finish(binary(folder.path()).args(["man", "--directory", "pages"])).ok();
     let pages = std::fs::read_dir(folder.path().join("pages")).unwrap();
     let mut names: Vec<String> = pages.map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
@@ -58,24 +57,20 @@ fn every_command_has_help_with_examples() {
 
 #[test]
 fn help_of_something_unknown_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let message = finish(binary(folder.path()).args(["help", "tsak"])).fails(2);
-    assert!(message.contains("'task'") && message.lines().count() == 1, "{message}");
+    run_alone("help tsak").refuses_with(2, &["'task'"]);
 }
 
 #[test]
 fn flags_of_client_commands_may_stand_before_the_command() {
     let server = Server::start();
     server.run("queue create other").ok();
-    let run = |arguments: &[&str]| finish(binary(server.folder.path()).args(arguments));
-    assert_eq!(run(&["--url", &server.url, "-o", "quiet", "health"]).ok(), "ok\n");
-    assert_eq!(
-        run(&["--url", &server.url, "--queue", "other", "task", "submit", "--id", "t_aaaaaaaaaaaa"]).code,
-        Some(0)
-    );
-    let listed = run(&["-q", "other", "--output=quiet", "--url", &server.url, "task", "list"]).ok();
+    let url = &server.url;
+    assert_eq!(run_alone(&format!("--url {url} -o quiet health")).ok(), "ok\n");
+    run_alone(&format!("--url {url} --queue other task submit --id t_aaaaaaaaaaaa")).ok();
+    let listed = run_alone(&format!("-q other --output=quiet --url {url} task list")).ok();
     assert_eq!(listed, "t_aaaaaaaaaaaa\n");
-    run(&["--url", &server.url, "health", "--url", "http://127.0.0.1:1"]).fails_with(2, &["--url", "multiple times"]);
-    run(&["--queue", "q", "health"]).fails_with(2, &["'--queue'", "taskqueue health --help"]);
-    run(&["--url", &server.url]).fails_with(2, &["subcommand"]);
+    let twice = run_alone(&format!("--url {url} health --url http://127.0.0.1:1"));
+    twice.fails_with(2, &["--url", "multiple times"]);
+    run_alone("--queue q health").fails_with(2, &["'--queue'", "taskqueue health --help"]);
+    run_alone(&format!("--url {url}")).fails_with(2, &["subcommand"]);
 }

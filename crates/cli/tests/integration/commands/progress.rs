@@ -1,43 +1,34 @@
 //! Progress of tasks and telemetry of workers, as the commands show them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::support::{Server, lines};
-
-const ID: &str = "t_aaaaaaaaaaaa";
+use super::support::{A, B, Server, lines};
 
 /// A task whose run reported this.
-fn server_with(progress: &serde_json::Value) -> Server {
-    let server = Server::start();
-    server.submit(ID, &[]);
-    server.claim("default", 1);
-    report(&server, progress);
-    server
-}
-
-fn report(server: &Server, progress: &serde_json::Value) {
+fn server_with(progress: &Value) -> Server {
+    let server = Server::claimed();
     let body = json!({"run_id": "r_run000000001", "progress": progress});
-    assert_eq!(server.post(&format!("tasks/{ID}/progress"), &body.to_string()), 204);
+    assert_eq!(server.post(&format!("tasks/{A}/progress"), &body.to_string()), 204);
+    server
 }
 
 #[test]
 fn a_task_shows_a_bar_with_what_else_its_run_said() {
     let server = server_with(&json!({"step": 30, "total": 120, "loss": 0.31, "note": "warm\u{1b}[31m up"}));
-    let shown = server.run(&format!("task get {ID}")).ok();
-    let shown = lines(&shown);
+    let shown = lines(&server.run(&format!("task get {A}")).ok());
     let at = shown.iter().position(|line| line.starts_with("progress")).unwrap();
     assert!(shown[at].contains("[=======>                      ] 25 %  30/120"), "{shown:?}");
     assert_eq!(shown[at + 1].trim_start(), r"loss=0.31 note=warm\u{1b}[31m up");
     assert_eq!(shown[at + 2].trim_start(), "attempt 1, now");
-    server.complete(ID, 1);
-    let ended = server.run(&format!("task get {ID}")).ok();
+    server.complete(A, 1);
+    let ended = server.run(&format!("task get {A}")).ok();
     assert!(ended.contains("25 %  30/120") && !ended.contains("ETA"), "{ended}");
 }
 
 #[test]
 fn nonsense_is_shown_as_it_is_and_makes_no_bar() {
     let server = server_with(&json!({"step": 5, "total": 0, "percent": "half"}));
-    let shown = server.run(&format!("task get {ID}")).ok();
+    let shown = server.run(&format!("task get {A}")).ok();
     assert!(shown.contains("percent=half step=5 total=0") && !shown.contains('['), "{shown}");
     server.run("task list --columns id,progress").ok_with(&["percent=half step=5 total=0"]);
 }
@@ -45,26 +36,24 @@ fn nonsense_is_shown_as_it_is_and_makes_no_bar() {
 #[test]
 fn lists_show_progress_and_its_members_in_every_format() {
     let server = server_with(&json!({"step": 30, "total": 120, "loss": 0.25}));
-    server.submit("t_bbbbbbbbbbbb", &[]);
+    server.submit(B, &[]);
     let shown = server.run("task list").ok();
-    let row = shown.lines().find(|line| line.starts_with(ID)).unwrap();
+    let row = shown.lines().find(|line| line.starts_with(A)).unwrap();
     assert!(shown.contains("PROGRESS") && row.contains("25 %"), "{shown}");
-    let shown = server.run("task list --columns id,progress.step,progress.loss,progress --sort progress.loss").ok();
-    let shown = lines(&shown);
+    let list = "task list --columns id,progress.step,progress.loss,progress --sort progress.loss";
+    let shown = lines(&server.run(list).ok());
     assert_eq!(shown[0].split_whitespace().collect::<Vec<_>>(), ["id", "progress.step", "progress.loss", "progress"]);
-    assert!(shown[1].starts_with(ID) && shown[1].contains("30") && shown[1].contains("0.25"), "{shown:?}");
+    assert!(shown[1].starts_with(A) && shown[1].contains("30") && shown[1].contains("0.25"), "{shown:?}");
     assert!(shown[1].contains("25 %"), "{shown:?}");
     assert_eq!(shown[2].split_whitespace().collect::<Vec<_>>(), ["t_bbbbbbbbbbbb", "-", "-", "-"]);
-    let csv = server.run("task list -o csv --columns progress.step,progress,progress_attempt --status running").ok();
-    assert_eq!(
-        csv,
-        "progress.step,progress,progress_attempt\n30,\"{\"\"loss\"\":0.25,\"\"step\"\":30,\"\"total\"\":120}\",1\n"
-    );
+    let columns = "progress.step,progress,progress_attempt";
+    let csv = server.run(&format!("task list -o csv --columns {columns} --status running")).ok();
+    assert_eq!(csv, format!("{columns}\n30,{},1\n", r#""{""loss"":0.25,""step"":30,""total"":120}""#));
     let listed = server.run("task list -o json --status running").json();
     assert_eq!(listed[0]["progress"], json!({"step": 30, "total": 120, "loss": 0.25}));
     assert_eq!(server.count("progress.loss > 0.2"), 1);
     assert_eq!(server.count("progress.loss > 0.3"), 0);
-    server.complete(ID, 1);
+    server.complete(A, 1);
     assert!(!server.run("task list").ok().contains("PROGRESS"), "what has ended is no progress");
     server.run("task list --columns progress_updated_at.x").fails(2);
 }
@@ -90,8 +79,7 @@ fn workers_show_what_they_measure_where_that_is_asked_for() {
     measured(2, json!({"load": [1, 2]}));
     let narrow = server.run("worker list").ok();
     assert!(!narrow.contains("GPU"), "{narrow}");
-    let wide = server.run("worker list --wide").ok();
-    let wide = lines(&wide);
+    let wide = lines(&server.run("worker list --wide").ok());
     let head: Vec<&str> = wide[0].split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
     assert_eq!(head[5..], ["WHERE", "CPU", "MEMORY", "GPUS", "TELEMETRY", "MEASURED"]);
     assert!(wide[1].contains("gpu-3, slot 2, pid 7"), "{wide:?}");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::support::{Ran, binary, finish};
+use super::support::{Ran, binary, finish, run_alone};
 
 /// A folder like that of a run.
 struct Run(TempDir);
@@ -47,11 +47,7 @@ fn members_become_an_object_that_replaces_the_one_before() {
 
 #[test]
 fn outside_of_a_run_it_says_so() {
-    let run = Run::new();
-    let mut command = binary(run.0.path());
-    let said = finish(command.args(["progress", "step=1"]))
-        .fails_with(2, &["not inside a run of taskqueue loop", "TASKQUEUE_PROGRESS_FILE"]);
-    assert_eq!(said.lines().count(), 1, "{said}");
+    run_alone("progress step=1").refuses_with(2, &["not inside a run of taskqueue loop", "TASKQUEUE_PROGRESS_FILE"]);
 }
 
 #[test]
@@ -72,8 +68,8 @@ fn what_cannot_be_progress_changes_nothing() {
         run.progress(wrong).fails(2);
         assert_eq!(run.text(), "{\"step\":1}\n", "{:?}", wrong.first().map(|text| &text[..text.len().min(20)]));
     }
-    let twice = run.progress(&["a=1", "a=2"]).fails(2);
-    assert!(twice.contains("progress a is given twice; give it once") && !twice.contains("sweep"), "{twice}");
+    let twice = run.progress(&["a=1", "a=2"]).fails_with(2, &["progress a is given twice; give it once"]);
+    assert!(!twice.contains("sweep"), "{twice}");
     run.progress_to(&run.0.path().join("gone/progress.json"), &["step=2"])
         .fails_with(1, &["cannot write the progress to ", "No such file"]);
     std::fs::create_dir(run.0.path().join("folder")).unwrap();

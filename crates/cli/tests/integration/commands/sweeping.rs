@@ -54,9 +54,7 @@ fn zip_pairs_the_values_and_refuses_lists_of_unequal_length() {
 fn a_dry_run_shows_the_tasks_and_creates_none() {
     let server = Server::start();
     let sweep = "task sweep --arg seed=1..2 --dry-run";
-    let ran = server.run(sweep);
-    assert!(ran.stderr.contains("2 tasks, none of them created"), "{ran:?}");
-    let shown = ran.ok();
+    let shown = server.run(sweep).said(&["2 tasks, none of them created"]).ok();
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines[0].starts_with("ID") && lines[1].ends_with("{\"seed\":1}") && lines.len() == 3, "{shown}");
     assert_eq!(server.run("task count -o quiet").ok(), "0\n");
@@ -70,12 +68,10 @@ fn the_same_sweep_with_another_priority_creates_nothing_twice() {
     let server = Server::start();
     let sweep = "task sweep --arg lr=0.1,0.01 --arg seed=1..20";
     assert_eq!(server.run(sweep).ok(), "40 created\n");
-    let ran = server.run(&format!("{sweep},21 --priority 5 --route gpu"));
-    assert_eq!(ran.stdout, "2 created, 40 different\n");
-    let message = ran.fails(1);
+    let ran = server.run(&format!("{sweep},21 --priority 5 --route gpu")).printed("2 created, 40 different\n");
     let expected = "40 are already there with another definition (priority, routes); `taskqueue task update ...` changes \
                     them, --batch LABEL makes new ones";
-    assert!(message.contains(expected), "{message}");
+    ran.fails_with(1, &[expected]);
     assert_eq!(server.run("task count -o quiet").ok(), "42\n");
     // After the update that the message names they are as the sweep wants them.
     server.run("task update --filter priority==0 --priority 5 --route gpu --yes").ok();

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 
-use super::support::Server;
+use super::support::{A, Server};
 use crate::live::terminal::open;
 
 /// Runs a command on a terminal of 60 columns, types `typed`, and gives everything that it showed and its exit code.
@@ -75,9 +75,7 @@ fn tables_leave_out_what_a_narrow_terminal_has_no_room_for() {
 
 #[test]
 fn the_list_of_workers_fits_the_terminal_and_leaves_columns_out_where_it_is_narrow() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
-    server.claim("default", 1);
+    let server = Server::claimed();
     let metadata = r#"{"host":"gpu-node-0017.cluster.example.org","slot":3,"pid":1234567}"#;
     let report = |route: &str, rest: &str| format!(r#"{{"route":"{route}",{rest},"metadata":{metadata}}}"#);
     let busy = report("default", r#""status":"busy","task_id":"t_aaaaaaaaaaaa""#);
@@ -88,20 +86,10 @@ fn the_list_of_workers_fits_the_terminal_and_leaves_columns_out_where_it_is_narr
         let mut command = server.command(&["worker", "list"]);
         let (shown, code) = on_terminal_of(columns, command.env("NO_COLOR", "1"), "");
         assert_eq!(code, Some(0), "{shown}");
-        assert!(
-            shown.lines().all(|line| line.trim_end().chars().count() <= usize::from(columns)),
-            "{columns}: {shown}"
-        );
-        assert!(shown.contains("w_worker000001  busy"), "{columns}: {shown}");
-        shown
-            .lines()
-            .next()
-            .unwrap()
-            .split("  ")
-            .map(str::trim)
-            .filter(|head| !head.is_empty())
-            .collect::<Vec<_>>()
-            .join(" ")
+        let fits = shown.lines().all(|line| line.trim_end().chars().count() <= usize::from(columns));
+        assert!(fits && shown.contains("w_worker000001  busy"), "{columns}: {shown}");
+        let heads = shown.lines().next().unwrap().split("  ").map(str::trim).filter(|head| !head.is_empty());
+        heads.collect::<Vec<_>>().join(" ")
     };
     assert_eq!(heads(140), "ID STATUS ROUTE TASK LAST SEEN EXPIRES WHERE");
     assert_eq!(heads(80), "ID STATUS ROUTE TASK LAST SEEN WHERE");
@@ -111,8 +99,7 @@ fn the_list_of_workers_fits_the_terminal_and_leaves_columns_out_where_it_is_narr
 
 #[test]
 fn a_question_is_asked_and_its_answer_counts() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_tasks(&[A]);
     let cancel = || server.command(&["task", "cancel", "--status", "pending"]);
     for answer in ["n\n", "\n", "yep\n"] {
         let (shown, code) = on_terminal(&mut cancel(), answer);
