@@ -13,9 +13,7 @@ fn a_progress_bar_is_drawn_in_place_and_colours_stay() {
         let body = json!({"run_id": run_id(1001), "offset": offset, "text": text});
         server.post(&of_task(1, "/output"), body).expect(204);
     };
-    let url = format!("http://{}", server.address);
-    let arguments = ["task", "logs", &task_id(1), "--follow", "--queue", "q", "--url", &url];
-    let mut terminal = Terminal::start(40, 10, &arguments, &[]);
+    let mut terminal = Terminal::for_queue(&server, 40, 10, &["task", "logs", &task_id(1), "--follow"]);
     terminal.wait_for("printed nothing yet");
     print(0, "start\n 10%");
     terminal.wait_for(" 10%");
@@ -27,9 +25,7 @@ fn a_progress_bar_is_drawn_in_place_and_colours_stay() {
     terminal.wait_until("one line of it", |screen| screen.lines().any(|line| line.trim_end() == "x".repeat(39)));
     print(24 + long.len(), "\r\u{1b}[2Kdone\n");
     server.act(1, "complete", 1001).expect(204);
-    let (status, left) = terminal.wait_for_end();
-    assert_eq!(status.code(), Some(0));
+    let left = terminal.ends_with(0, &["is succeeded"]);
     let shown: Vec<&str> = left.lines().map(str::trim_end).collect();
     assert_eq!(shown[shown.len() - 3..shown.len() - 1], ["start", "done"], "{left}");
-    assert!(left.contains("is succeeded"), "{left}");
 }

@@ -12,16 +12,12 @@ use crate::support::Server;
 fn a_question_stays_on_the_screen_until_it_is_answered() {
     let server = Server::alone();
     server.create(1, json!({}));
-    let url = format!("http://{}", server.address);
     for action in ["cancel", "delete"] {
-        let arguments = ["task", action, "--filter", "priority == 0", "--queue", "q", "--url", &url];
-        let mut terminal = Terminal::start(80, 24, &arguments, &[]);
+        let mut terminal = Terminal::for_queue(&server, 80, 24, &["task", action, "--filter", "priority == 0"]);
         let question = terminal.wait_for("[y/N]");
         assert_eq!(terminal.watch_for(Duration::from_secs(1)), question);
         terminal.press("n\r");
-        let (status, left) = terminal.wait_for_end();
-        assert_eq!(status.code(), Some(1), "{left}");
-        assert!(left.contains("nothing was changed"), "{left}");
+        terminal.ends_with(1, &["nothing was changed"]);
     }
 }
 
@@ -30,15 +26,12 @@ fn a_question_stays_on_the_screen_until_it_is_answered() {
 fn a_number_that_is_another_one_after_the_answer_is_asked_about_again() {
     let server = Server::alone();
     server.create(1, json!({}));
-    let url = format!("http://{}", server.address);
-    let arguments = ["task", "cancel", "--filter", "priority == 0", "--queue", "q", "--url", &url];
-    let mut terminal = Terminal::start(80, 24, &arguments, &[]);
+    let mut terminal = Terminal::for_queue(&server, 80, 24, &["task", "cancel", "--filter", "priority == 0"]);
     terminal.wait_for("Cancel 1 task of queue q? [y/N]");
     server.create(2, json!({}));
     terminal.press("y\r");
     terminal.wait_for("Cancel 2 tasks of queue q? [y/N]");
     assert_eq!((&server.task(1)["status"], &server.task(2)["status"]), (&json!("pending"), &json!("pending")));
     terminal.press("y\r");
-    let (status, left) = terminal.wait_for_end();
-    assert!(status.success() && left.contains("2 cancelled"), "{left}");
+    terminal.ends_with(0, &["2 cancelled"]);
 }

@@ -12,6 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
 
+use crate::support::Server;
+
 /// How long a program may take to show something or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -29,6 +31,12 @@ impl Terminal {
     /// Starts the binary with a terminal of this size, in an environment that configures nothing.
     pub(crate) fn start(columns: u16, rows: u16, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         Self::start_program(env!("CARGO_BIN_EXE_taskqueue"), columns, rows, arguments, environment)
+    }
+
+    /// The same with a command for the queue `q` of a server.
+    pub(crate) fn for_queue(server: &Server, columns: u16, rows: u16, arguments: &[&str]) -> Self {
+        let url = server.url();
+        Self::start(columns, rows, arguments, &[("TASKQUEUE_URL", &url), ("TASKQUEUE_QUEUE", "q")])
     }
 
     /// The same with another program, such as a shell.
@@ -106,8 +114,17 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn quit(mut self) -> String {
         self.press("q");
+        self.ends_with(0, &[])
+    }
+
+    /// Waits for the end of the program with this code; gives what is left on the screen, which has all of these parts.
+    #[track_caller]
+    pub(crate) fn ends_with(self, code: i32, parts: &[&str]) -> String {
         let (status, left) = self.wait_for_end();
-        assert_eq!(status.code(), Some(0), "{left}");
+        assert_eq!(status.code(), Some(code), "{left}");
+        for part in parts {
+            assert!(left.contains(part), "{part:?} is missing in\n{left}");
+        }
         left
     }
 

@@ -22,8 +22,7 @@ fn server_with_work() -> Server {
 }
 
 fn top(server: &Server, columns: u16, rows: u16) -> Terminal {
-    let url = format!("http://{}", server.address);
-    Terminal::start(columns, rows, &["top", "--interval", "0.2"], &[("TASKQUEUE_URL", &url)])
+    Terminal::start(columns, rows, &["top", "--interval", "0.2"], &[("TASKQUEUE_URL", &server.url())])
 }
 
 #[test]
@@ -51,7 +50,7 @@ fn tab_shows_running_tasks_workers_and_failed_tasks() {
     terminal.press(DOWN);
     terminal.wait_until("the other queue", |screen| screen.contains("> zz") && screen.contains("nothing has failed"));
     terminal.press(CTRL_C);
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.ends_with(0, &[]);
 }
 
 #[test]
@@ -106,7 +105,7 @@ fn what_happens_on_the_server_appears_and_a_pause_stops_it() {
     terminal.press("q");
     terminal.wait_for("[Routes]");
     terminal.press("\u{1b}");
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.ends_with(0, &[]);
 }
 
 #[test]
@@ -179,23 +178,17 @@ fn sigterm_gives_the_terminal_back() {
     let mut terminal = top(&server, 80, 24);
     terminal.wait_for("gpu");
     terminal.signal(Signal::TERM);
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.ends_with(0, &[]);
 }
 
 #[test]
 fn a_refusal_at_the_start_ends_with_a_line_on_the_ordinary_screen() {
     let server = Server::with_token("secret");
-    let terminal = top(&server, 80, 24);
-    let (status, left) = terminal.wait_for_end();
-    assert_eq!(status.code(), Some(1));
-    assert!(left.contains("unauthorized") && left.contains("--token-file"), "{left}");
+    top(&server, 80, 24).ends_with(1, &["unauthorized", "--token-file"]);
 
     let server = server_with_work();
-    let url = format!("http://{}", server.address);
-    let terminal = Terminal::start(80, 24, &["top", "--queue", "zzz", "--url", &url], &[]);
-    let (status, left) = terminal.wait_for_end();
-    assert_eq!(status.code(), Some(1));
-    assert!(left.contains("there is no queue zzz"), "{left}");
+    let terminal = Terminal::for_queue(&server, 80, 24, &["top", "--queue", "zzz"]);
+    terminal.ends_with(1, &["there is no queue zzz"]);
 }
 
 #[test]

@@ -17,13 +17,12 @@ fn the_progress_of_a_whole_queue_is_shown_while_it_is_waited_for() {
     }
     report(1, 50);
     report(2, 10);
-    let url = format!("http://{}", server.address);
-    let mut terminal = Terminal::start(120, 10, &["task", "wait", "--queue", "q", "--url", &url], &[]);
+    let mut terminal = Terminal::for_queue(&server, 120, 10, &["task", "wait"]);
     terminal.wait_for("30 % of all");
     report(2, 30);
     terminal.wait_for("40 % of all");
     server.act(1, "complete", 1001).expect(204);
     terminal.wait_for("30 %  30/100");
     server.act(2, "complete", 1002).expect(204);
-    assert_eq!(terminal.wait_for_end().0.code(), Some(0));
+    terminal.ends_with(0, &[]);
 }

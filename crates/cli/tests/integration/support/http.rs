@@ -193,6 +193,14 @@ trait Stream: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Stream for T {}
 
+fn tcp_stream(address: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    Ok(stream)
+}
+
 /// A connection that can be used for many requests, one after the other.
 pub(crate) struct Connection {
     stream: BufReader<Box<dyn Stream>>,
@@ -200,20 +208,12 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn tcp(address: &str) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Self { stream: BufReader::new(Box::new(stream)) })
+        Ok(Self { stream: BufReader::new(Box::new(tcp_stream(address)?)) })
     }
 
     /// A connection with TLS of this version.
     pub(crate) fn tls(address: &str, version: &'static SupportedProtocolVersion) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Self { stream: BufReader::new(Box::new(encrypted(stream, version)?)) })
+        Ok(Self { stream: BufReader::new(Box::new(encrypted(tcp_stream(address)?, version)?)) })
     }
 
     pub(crate) fn unix(path: &Path) -> io::Result<Self> {
