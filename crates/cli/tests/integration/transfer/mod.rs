@@ -1,9 +1,9 @@
 //! Moving a database to another one keeps everything: between two openings of its storage each of these tests moves it
 //! elsewhere, from one backend to the other and between two databases of one, and must not notice.
 
+mod chunks;
 mod databases;
 mod refusals;
-mod runs;
 
 use databases::Kind::{self, File, Schema};
 use databases::Moving;
