@@ -84,7 +84,7 @@ fn a_token_is_sent_to_other_machines_only_encrypted_or_with_the_flag() {
 }
 
 #[test]
-fn tokens_come_from_the_environment_a_file_or_a_configuration_file() {
+fn tokens_come_from_the_environment_or_a_file_and_a_missing_one_is_told_from_a_wrong_one() {
     let server = Server::with_token("hush");
     assert_eq!(server.run("queue list -o quiet").ok(), "q\n");
     server.write("token", "hush\n");
@@ -93,7 +93,10 @@ fn tokens_come_from_the_environment_a_file_or_a_configuration_file() {
         finish(server.command(&["queue", "list", "-o", "quiet"]).args(flags).env_remove("TASKQUEUE_TOKEN"))
     };
     assert_eq!(without(&["--token-file", "token"]).ok(), "q\n");
-    without(&[]).fails_with(1, &["unauthorized", "TASKQUEUE_TOKEN", "needs a token"]);
+    let missing = without(&[]).fails_with(1, &["needs a token (unauthorized)", "TASKQUEUE_TOKEN", "--token-file"]);
+    let wrong = finish(server.command(&["queue", "list"]).env("TASKQUEUE_TOKEN", "wrong"));
+    let wrong = wrong.fails_with(1, &["does not accept the token of environment TASKQUEUE_TOKEN", "config show"]);
+    assert!(!missing.contains("Bearer") && !wrong.contains("Bearer"), "{missing}{wrong}");
     let message = server
         .run("queue list --token-file wrong")
         .fails_with(1, &["does not accept the token of flag --token-file (unauthorized)"]);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{Server, lines};
+use super::support::Server;
 
 #[test]
 fn tasks_are_counted_plainly_and_by_group() {
@@ -13,14 +13,13 @@ fn tasks_are_counted_plainly_and_by_group() {
     assert_eq!(server.run("task count").ok(), "COUNT  2\n");
     assert_eq!(server.run("task count -o quiet --status pending").ok(), "1\n");
     assert_eq!(server.run("task count -o json").json(), json!({"count": 2}));
-    assert_eq!(
-        lines(&server.run("task count --group-by status").ok()),
-        ["COUNT  GROUP", "    1  cancelled", "    1  pending"]
-    );
-    assert_eq!(
-        lines(&server.run("task count --group-by routes,status").ok()),
-        ["COUNT  GROUP", "    1  cpu, cancelled", "    1  cpu, pending", "    1  gpu, pending"]
-    );
+    server.run("task count --group-by status").shows(&["COUNT  GROUP", "    1  cancelled", "    1  pending"]);
+    server.run("task count --group-by routes,status").shows(&[
+        "COUNT  GROUP",
+        "    1  cpu, cancelled",
+        "    1  cpu, pending",
+        "    1  gpu, pending",
+    ]);
     assert_eq!(
         server.run("task count --group-by routes -o json").json(),
         json!([{"key": {"routes": "cpu"}, "count": 2}, {"key": {"routes": "gpu"}, "count": 1}])
@@ -42,8 +41,8 @@ fn workers_are_counted_plainly_and_by_group() {
 #[test]
 fn health_reports_the_state_of_the_server() {
     let server = Server::start();
-    let expected = ["status       ok", "api_version  2", &format!("url          {}", server.url)];
-    assert_eq!(lines(&server.run("health").ok()), expected);
+    let url = format!("url          {}", server.url);
+    server.run("health").shows(&["status       ok", "api_version  2", &url]);
     assert_eq!(server.run("health -o json").json(), json!({"status": "ok", "api_version": "2", "url": server.url}));
     assert_eq!(server.run("health -o quiet").ok(), "ok\n");
 }

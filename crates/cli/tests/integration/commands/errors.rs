@@ -91,23 +91,6 @@ fn a_refusal_names_the_task_what_it_is_and_the_way_out_once() {
 }
 
 #[test]
-fn a_token_that_is_missing_and_one_that_is_wrong_are_told_apart() {
-    let server = Server::with_token("right");
-    let run = |token: Option<&str>| {
-        let mut command = binary(server.folder.path());
-        command.args(["queue", "list", "--url", &server.url]).envs(token.map(|token| ("TASKQUEUE_TOKEN", token)));
-        finish(&mut command).fails(1)
-    };
-    let (missing, wrong) = (run(None), run(Some("wrong")));
-    assert!(missing.contains("needs a token (unauthorized)") && missing.contains("--token-file"), "{missing}");
-    assert!(
-        wrong.contains("does not accept the token of environment TASKQUEUE_TOKEN") && wrong.contains("config show"),
-        "{wrong}"
-    );
-    assert!(!missing.contains("Bearer") && !wrong.contains("Bearer"), "{missing}{wrong}");
-}
-
-#[test]
 fn addresses_are_taken_as_people_write_them_or_explained() {
     let server = Server::start();
     let address = server.url.strip_prefix("http://").unwrap();

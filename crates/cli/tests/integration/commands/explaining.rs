@@ -82,9 +82,7 @@ fn a_task_that_is_not_pending_or_not_there_is_told_apart() {
 #[test]
 fn a_running_task_tells_who_runs_it() {
     let server = Server::with_tasks(&[A]);
-    let worker = r#"{"host":"gpu-3","slot":2,"pid":9,"name":"left"}"#;
-    let claim = format!(r#"{{"route":"default","run_id":"r_run000000001","worker":{worker}}}"#);
-    assert_eq!(server.post("tasks/claim", &claim), 200);
-    let shown = explain(&server);
-    assert!(shown.contains("Its worker, on gpu-3 (left), slot 2, pid 9, was last heard of "), "{shown}");
+    server.claim_as(r#"{"host":"gpu-3","slot":2,"pid":9,"name":"left"}"#);
+    let told = "Its worker, on gpu-3 (left), slot 2, pid 9, was last heard of ";
+    server.run_with(&["task", "explain", A]).ok_with(&[told]);
 }

@@ -17,15 +17,12 @@ fn three_tasks() -> Server {
 #[test]
 fn a_table_is_aligned_and_newest_first() {
     let server = three_tasks();
-    assert_eq!(
-        lines(&server.run("task list").ok()),
-        [
-            "ID              STATUS   NAME   PRIORITY  ATTEMPT  ROUTES   CREATED  UPDATED  ARGS",
-            "t_cccccccccccc  pending  gaäma         0      0/1  default  now      now      {}",
-            "t_bbbbbbbbbbbb  pending  -             0      0/3  cpu,gpu  now      now      {}",
-            "t_aaaaaaaaaaaa  pending  alpha         5      0/3  default  now      now      {\"lr\":0.1}",
-        ]
-    );
+    server.run("task list").shows(&[
+        "ID              STATUS   NAME   PRIORITY  ATTEMPT  ROUTES   CREATED  UPDATED  ARGS",
+        "t_cccccccccccc  pending  gaäma         0      0/1  default  now      now      {}",
+        "t_bbbbbbbbbbbb  pending  -             0      0/3  cpu,gpu  now      now      {}",
+        "t_aaaaaaaaaaaa  pending  alpha         5      0/3  default  now      now      {\"lr\":0.1}",
+    ]);
 }
 
 #[test]
@@ -54,38 +51,33 @@ fn one_task_is_shown_with_everything_about_it() {
     server.submit("t_aaaaaaaaaaaa", &["--name", "x", "--max-attempts", "1"]);
     server.claim("default", 1);
     server.fail("t_aaaaaaaaaaaa", 1);
-    let shown = lines(&server.run("task get t_aaaaaaaaaaaa").ok());
-    assert_eq!(
-        shown.iter().map(|line| line.replace("(now   )", "(now)")).collect::<Vec<_>>(),
-        [
-            "id           t_aaaaaaaaaaaa",
-            "queue        q",
-            "status       failed",
-            "name         x",
-            "args         {}",
-            "metadata     {}",
-            "priority     0",
-            "attempt      1 of 1",
-            "routes       default",
-            "result       {}",
-            "last_error   ValueError: bad seed",
-            "             attempt 1, TIME (now)",
-            "             line 1",
-            "             line 2",
-            "last_route   default",
-            "created_at   TIME (now)",
-            "updated_at   TIME (now)",
-            "started_at   TIME (now)",
-            "finished_at  TIME (now)",
-        ]
-    );
+    server.run("task get t_aaaaaaaaaaaa").shows(&[
+        "id           t_aaaaaaaaaaaa",
+        "queue        q",
+        "status       failed",
+        "name         x",
+        "args         {}",
+        "metadata     {}",
+        "priority     0",
+        "attempt      1 of 1",
+        "routes       default",
+        "result       {}",
+        "last_error   ValueError: bad seed",
+        "             attempt 1, TIME (now)",
+        "             line 1",
+        "             line 2",
+        "last_route   default",
+        "created_at   TIME (now)",
+        "updated_at   TIME (now)",
+        "started_at   TIME (now)",
+        "finished_at  TIME (now)",
+    ]);
 }
 
 #[test]
 fn who_ran_a_task_is_shown_with_it() {
     let server = Server::with_tasks(&[A]);
-    let claim = r#"{"route":"default","run_id":"r_run000000001","worker":{"host":"gpu-3","slot":0}}"#;
-    assert_eq!(server.post("tasks/claim", claim), 200);
+    server.claim_as(r#"{"host":"gpu-3","slot":0}"#);
     let last_line = || lines(&server.run("task get t_aaaaaaaaaaaa").ok()).pop();
     assert_eq!(last_line().as_deref(), Some(r#"last_run     attempt 1, by {"host":"gpu-3","slot":0}"#));
     server.complete("t_aaaaaaaaaaaa", 1);
@@ -182,7 +174,6 @@ fn empty_lists_say_why() {
     assert_eq!(said("worker list --filter route==\"gpu\""), "note: no worker matches; queue q has 1 worker\n");
     server.run("queue delete q --cascade --yes").ok();
     assert_eq!(said("queue list"), "note: there are no queues; create one with: taskqueue queue create NAME\n");
-    assert_eq!(server.run("queue list -o json").ok(), "[]\n");
 }
 
 /// One task that succeeded after a failure, one that failed, and one that is pending.
@@ -203,15 +194,12 @@ fn ended_tasks() -> Server {
 #[test]
 fn ended_tasks_show_the_type_of_their_error_and_their_result() {
     let server = ended_tasks();
-    assert_eq!(
-        lines(&server.run("task list").ok()),
-        [
-            "ID              STATUS     NAME    PRIORITY  ATTEMPT  ROUTES   CREATED  UPDATED  ERROR       ARGS         RESULT",
-            "t_cccccccccccc  pending    -              0      0/3  cpu,gpu  now      now      -           {}           -",
-            "t_bbbbbbbbbbbb  failed     -              0      1/1  default  now      now      ValueError  {\"lr\":0.01}  -",
-            "t_aaaaaaaaaaaa  succeeded  a, \"b\"         2      2/3  default  now      now      -           {\"lr\":0.1}   {\"loss\":0.5}",
-        ]
-    );
+    server.run("task list").shows(&[
+        "ID              STATUS     NAME    PRIORITY  ATTEMPT  ROUTES   CREATED  UPDATED  ERROR       ARGS         RESULT",
+        "t_cccccccccccc  pending    -              0      0/3  cpu,gpu  now      now      -           {}           -",
+        "t_bbbbbbbbbbbb  failed     -              0      1/1  default  now      now      ValueError  {\"lr\":0.01}  -",
+        "t_aaaaaaaaaaaa  succeeded  a, \"b\"         2      2/3  default  now      now      -           {\"lr\":0.1}   {\"loss\":0.5}",
+    ]);
 }
 
 #[test]
@@ -225,15 +213,12 @@ fn columns_are_chosen_for_tables_and_csv() {
          t_bbbbbbbbbbbb,failed,0.01,,bad seed,default,\n\
          t_aaaaaaaaaaaa,succeeded,0.1,0.5,bad seed,default,\"a, \"\"b\"\"\"\n"
     );
-    assert_eq!(
-        lines(&server.run("task list --columns id,status,args.lr,created_at,result").ok()),
-        [
-            "id              status     args.lr  created_at  result",
-            "t_cccccccccccc  pending    -        now         {}",
-            "t_bbbbbbbbbbbb  failed     0.01     now         {}",
-            "t_aaaaaaaaaaaa  succeeded  0.1      now         {\"loss\":0.5}",
-        ]
-    );
+    server.run("task list --columns id,status,args.lr,created_at,result").shows(&[
+        "id              status     args.lr  created_at  result",
+        "t_cccccccccccc  pending    -        now         {}",
+        "t_bbbbbbbbbbbb  failed     0.01     now         {}",
+        "t_aaaaaaaaaaaa  succeeded  0.1      now         {\"loss\":0.5}",
+    ]);
     assert_eq!(server.run("task list --status running -o csv --columns id,args.x").ok(), "id,args.x\n");
     let cases = [
         ("--columns id,stauts", "did you mean status?"),
@@ -303,14 +288,11 @@ fn workers_are_listed() {
     let report = format!(r#"{{"route":"gpu","status":"busy","task_id":"t_aaaaaaaaaaaa","metadata":{place}}}"#);
     assert_eq!(server.post("workers/w_aaaaaaaaaaaa", &report), 204);
     assert_eq!(server.post("workers/w_bbbbbbbbbbbb", r#"{"route":"cpu","status":"idle","task_id":null}"#), 204);
-    assert_eq!(
-        lines(&server.run("worker list").ok()),
-        [
-            "ID              STATUS  ROUTE  TASK            LAST SEEN  EXPIRES  WHERE",
-            "w_aaaaaaaaaaaa  busy    gpu    t_aaaaaaaaaaaa  now        in 4m    gpu-3, slot 2, pid 4711",
-            "w_bbbbbbbbbbbb  idle    cpu    -               now        in 4m    -",
-        ]
-    );
+    server.run("worker list").shows(&[
+        "ID              STATUS  ROUTE  TASK            LAST SEEN  EXPIRES  WHERE",
+        "w_aaaaaaaaaaaa  busy    gpu    t_aaaaaaaaaaaa  now        in 4m    gpu-3, slot 2, pid 4711",
+        "w_bbbbbbbbbbbb  idle    cpu    -               now        in 4m    -",
+    ]);
     let listed = server.run("worker list -o jsonl --filter route==\"cpu\"").ok();
     let expected = "{\"id\":\"w_bbbbbbbbbbbb\",\"queue\":\"q\",\"route\":\"cpu\",\"status\":\"idle\",\"task_id\":null,\
                     \"last_seen_at\":\"TIME\",\"expires_at\":\"TIME\"}\n";

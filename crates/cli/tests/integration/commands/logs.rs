@@ -8,19 +8,15 @@ use serde_json::{Value, json};
 use super::running::{PATIENCE, Running};
 use super::support::{A, Ran, Server};
 
+/// A worker on another machine.
+const ELSEWHERE: &str = r#"{"host":"gpu-3","folder":"/data/runs"}"#;
+
 impl Server {
     /// A server with the task, and these flags.
     fn keeping_output(flags: &[&str]) -> Self {
         let server = Self::with_arguments(flags);
         server.submit(A, &[]);
         server
-    }
-
-    /// A worker on another machine claims the task for run 1.
-    fn claim_elsewhere(&self) {
-        let worker = json!({"host": "gpu-3", "folder": "/data/runs"});
-        let claim = json!({"route": "default", "run_id": "r_run000000001", "worker": worker});
-        assert_eq!(self.post("tasks/claim", &claim.to_string()), 200);
     }
 
     /// What a run printed behind `offset` bytes arrives.
@@ -85,7 +81,7 @@ fn output_that_is_longer_than_an_answer_is_complete() {
 #[test]
 fn older_output_that_is_gone_is_told_with_the_place_of_the_full_log() {
     let server = Server::keeping_output(&["--task-output-bytes", "10"]);
-    server.claim_elsewhere();
+    server.claim_as(ELSEWHERE);
     server.print(1, 0, "first line\nlast one\n");
     let ran = server.logs(&[]).printed("\nlast one\n");
     let expected = format!(
@@ -139,7 +135,7 @@ fn where_nothing_is_kept_the_reason_is_told() {
     for flags in [&[][..], &["--follow"]] {
         off.logs(flags).fails_with(1, &["keeps no output", "--task-output-bytes 0"]);
     }
-    off.claim_elsewhere();
+    off.claim_as(ELSEWHERE);
     off.logs(&[]).fails_with(1, &[&format!("the full log is on gpu-3: output.log below the folder /data/runs/{A}")]);
 }
 

@@ -1,6 +1,6 @@
 //! `taskqueue queue ...`
 
-use super::support::{A, B, C, Server, lines};
+use super::support::{A, B, C, Server};
 
 #[test]
 fn queues_are_created_listed_and_deleted() {
@@ -26,14 +26,11 @@ fn the_list_of_queues_shows_how_many_tasks_each_has() {
     server.run("queue create empty").ok();
     server.claim("default", 1);
     server.run("task cancel t_bbbbbbbbbbbb").ok();
-    assert_eq!(
-        lines(&server.run("queue list").ok()),
-        [
-            "NAME   PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED",
-            "empty        0        0          0       0          0",
-            "q            1        1          0       0          1",
-        ]
-    );
+    server.run("queue list").shows(&[
+        "NAME   PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED",
+        "empty        0        0          0       0          0",
+        "q            1        1          0       0          1",
+    ]);
     assert_eq!(server.run("queue list -o csv").ok(), "name\nempty\nq\n");
 }
 

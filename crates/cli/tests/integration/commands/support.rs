@@ -185,6 +185,12 @@ impl Server {
         assert_eq!(self.post("tasks/claim", &body), 200);
     }
 
+    /// Run 1 claims the next task of the route `default`, and says this of its worker.
+    pub(crate) fn claim_as(&self, worker: &str) {
+        let body = format!(r#"{{"route":"default","run_id":"r_run000000001","worker":{worker}}}"#);
+        assert_eq!(self.post("tasks/claim", &body), 200);
+    }
+
     /// Ends a run well.
     pub(crate) fn complete(&self, id: &str, run: u32) {
         let body = format!(r#"{{"run_id":"r_run000000{run:03}","result":{{"loss":0.5}}}}"#);
@@ -230,5 +236,13 @@ pub(crate) fn timeless(text: &str) -> String {
 
 /// The lines of a text without blanks at their ends.
 pub(crate) fn lines(text: &str) -> Vec<String> {
-    timeless(text).lines().map(|line| line.trim_end().to_owned()).collect()
+    timeless(text).lines().map(|line| line.trim_end().replace("(now   )", "(now)")).collect()
+}
+
+impl Ran {
+    /// A command that succeeded and printed these lines, but for times and blanks.
+    #[track_caller]
+    pub(crate) fn shows(self, expected: &[&str]) {
+        assert_eq!(lines(&self.ok()), expected);
+    }
 }

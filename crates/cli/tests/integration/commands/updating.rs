@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{A, B, C, Server, lines, run_alone};
+use super::support::{A, B, C, Server, run_alone};
 
 #[test]
 fn every_field_can_be_changed() {
@@ -109,14 +109,11 @@ fn a_dry_run_shows_what_would_change_and_changes_nothing() {
         "note: 2 tasks would be updated, 1 is running: wait for the end, or cancel first with taskqueue task cancel; nothing \
          was changed\n"
     );
-    assert_eq!(
-        lines(&table.ok()),
-        [
-            "ID              STATUS   CHANGES",
-            "t_bbbbbbbbbbbb  pending  args.lr: 0.01 -> none",
-            "t_aaaaaaaaaaaa  pending  args.lr: 0.1 -> none, args.model.layers: 2 -> 4, priority: 0 -> 5",
-        ]
-    );
+    table.shows(&[
+        "ID              STATUS   CHANGES",
+        "t_bbbbbbbbbbbb  pending  args.lr: 0.01 -> none",
+        "t_aaaaaaaaaaaa  pending  args.lr: 0.1 -> none, args.model.layers: 2 -> 4, priority: 0 -> 5",
+    ]);
     let named = dry_run(&["t_aaaaaaaaaaaa"], "json").json();
     assert_eq!(
         named[0]["changes"],
