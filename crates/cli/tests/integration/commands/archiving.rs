@@ -10,8 +10,7 @@ fn three_ended() -> Server {
     for (run, letter) in ["a", "b", "c"].into_iter().enumerate() {
         let (id, run) = (format!("t_{}", letter.repeat(12)), u32::try_from(run).unwrap());
         server.submit(&id, &["--name", letter]);
-        server.claim("default", run);
-        server.complete(&id, run);
+        server.run_well("default", &id, run);
     }
     server.submit("t_dddddddddddd", &["--name", "d"]);
     server

@@ -49,8 +49,7 @@ fn programs_get_the_resource_of_the_api() {
 fn one_task_is_shown_with_everything_about_it() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &["--name", "x", "--max-attempts", "1"]);
-    server.claim("default", 1);
-    server.fail("t_aaaaaaaaaaaa", 1);
+    server.run_badly("default", "t_aaaaaaaaaaaa", 1);
     server.run("task get t_aaaaaaaaaaaa").shows(&[
         "id           t_aaaaaaaaaaaa",
         "queue        q",
@@ -180,13 +179,10 @@ fn empty_lists_say_why() {
 fn ended_tasks() -> Server {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &["--arg", "lr=0.1", "--name", "a, \"b\"", "--priority", "2"]);
-    server.claim("default", 1);
-    server.fail("t_aaaaaaaaaaaa", 1);
-    server.claim("default", 2);
-    server.complete("t_aaaaaaaaaaaa", 2);
+    server.run_badly("default", "t_aaaaaaaaaaaa", 1);
+    server.run_well("default", "t_aaaaaaaaaaaa", 2);
     server.submit("t_bbbbbbbbbbbb", &["--arg", "lr=0.01", "--max-attempts", "1"]);
-    server.claim("default", 3);
-    server.fail("t_bbbbbbbbbbbb", 3);
+    server.run_badly("default", "t_bbbbbbbbbbbb", 3);
     server.submit("t_cccccccccccc", &["--route", "gpu", "--route", "cpu"]);
     server
 }
@@ -316,8 +312,7 @@ fn several_tasks_are_shown_and_a_missing_one_is_a_failure() {
 fn a_long_table_has_the_columns_for_which_only_a_late_row_has_a_value() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
-    server.claim("default", 1);
-    server.fail("t_aaaaaaaaaaaa", 1);
+    server.run_badly("default", "t_aaaaaaaaaaaa", 1);
     server.run_reading("task submit --from -", &numbered_lines(1000)).ok();
     let table = server.run("task list --all").ok();
     assert!(table.lines().next().unwrap().contains("ERROR"), "{table}");

@@ -121,8 +121,7 @@ fn where_nothing_is_kept_the_reason_is_told() {
     assert_eq!(server.logs(&[]).said(&["is pending and has printed nothing yet"]).ok(), "");
     let expected = json!({"attempt": 0, "start": 0, "end": 0, "text": "", "ended": true, "missing_bytes": 0});
     assert_eq!(server.logs(&["-o", "json"]).json(), expected);
-    server.claim("default", 1);
-    server.complete(A, 1);
+    server.run_well("default", A, 1);
     assert_eq!(server.logs(&["--follow"]).said(&["nothing is kept of what it printed"]).ok(), "");
     server.run("task logs t_zzzzzzzzzzzz").fails_with(1, &["task_not_found"]);
     server.run("task logs t_zzzzzzzzzzzz --follow").fails_with(1, &["task_not_found"]);

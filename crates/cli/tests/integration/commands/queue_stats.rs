@@ -7,8 +7,7 @@ fn a_queue_shows_its_tasks_routes_and_what_happened() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &[]);
     server.submit("t_bbbbbbbbbbbb", &["--route", "gpu"]);
-    server.claim("default", 1);
-    server.complete("t_aaaaaaaaaaaa", 1);
+    server.run_well("default", "t_aaaaaaaaaaaa", 1);
     let shown = server.run("queue stats q").ok();
     let line =
         |start: &str| shown.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {shown}"));

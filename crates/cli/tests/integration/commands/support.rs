@@ -203,6 +203,18 @@ impl Server {
         let body = format!(r#"{{"run_id":"r_run000000{run:03}","error":{error}}}"#);
         assert_eq!(self.post(&format!("tasks/{id}/fail"), &body), 204);
     }
+
+    /// Claims the next task of a route, which is this one, and ends the run well.
+    pub(crate) fn run_well(&self, route: &str, id: &str, run: u32) {
+        self.claim(route, run);
+        self.complete(id, run);
+    }
+
+    /// The same with a run that ends badly.
+    pub(crate) fn run_badly(&self, route: &str, id: &str, run: u32) {
+        self.claim(route, run);
+        self.fail(id, run);
+    }
 }
 
 /// Writes a file for those that its mode names.

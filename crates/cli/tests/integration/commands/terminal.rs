@@ -53,8 +53,7 @@ fn csv_on_a_terminal_cannot_command_it() {
 fn tables_leave_out_what_a_narrow_terminal_has_no_room_for() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &["--name", "n", "--max-attempts", "1", "--arg", &format!("x={}", "y".repeat(80))]);
-    server.claim("default", 1);
-    server.fail("t_aaaaaaaaaaaa", 1);
+    server.run_badly("default", "t_aaaaaaaaaaaa", 1);
     server.submit("t_bbbbbbbbbbbb", &["--name", "warm-up"]);
     let list = |flags: &[&str]| {
         let arguments = [&["task", "list"], flags].concat();

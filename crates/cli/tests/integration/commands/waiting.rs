@@ -16,8 +16,7 @@ fn wait(server: &Server, arguments: &[&str]) -> Running {
 /// Runs 1 and 2 complete the tasks `A` and `B`.
 fn complete_both(server: &Server) {
     for (run, id) in [(1, A), (2, B)] {
-        server.claim("default", run);
-        server.complete(id, run);
+        server.run_well("default", id, run);
     }
 }
 
@@ -45,8 +44,7 @@ fn a_task_that_leaves_the_filter_by_running_is_still_waited_for() {
     server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
     let mut waiting = wait(&server, &["--filter", "status == 'pending'"]);
     waiting.says("no live worker");
-    server.claim("default", 1);
-    server.fail("t_aaaaaaaaaaaa", 1);
+    server.run_badly("default", "t_aaaaaaaaaaaa", 1);
     waiting.end().printed("0 succeeded, 1 failed\n").fails(1);
 }
 
@@ -56,10 +54,8 @@ fn any_other_end_is_a_failure_and_is_reported() {
     for (id, route) in [("t_aaaaaaaaaaaa", "a"), ("t_bbbbbbbbbbbb", "b"), ("t_cccccccccccc", "c")] {
         server.submit(id, &["--route", route, "--max-attempts", "1"]);
     }
-    server.claim("a", 1);
-    server.complete("t_aaaaaaaaaaaa", 1);
-    server.claim("b", 2);
-    server.fail("t_bbbbbbbbbbbb", 2);
+    server.run_well("a", "t_aaaaaaaaaaaa", 1);
+    server.run_badly("b", "t_bbbbbbbbbbbb", 2);
     server.run("task cancel t_cccccccccccc").ok();
     let ran = server.run("task wait --filter max_attempts==1").printed("1 succeeded, 1 failed, 1 cancelled\n");
     let failed = "t_bbbbbbbbbbbb failed: ValueError: bad seed";
@@ -78,8 +74,7 @@ fn the_command_that_lists_what_went_wrong_can_be_copied_into_a_shell() {
         server.submit(id, &["--name", name, "--arg", "x=a  b"]);
     }
     server.run("task cancel t_aaaaaaaaaaaa t_cccccccccccc").ok();
-    server.claim("default", 1);
-    server.complete("t_bbbbbbbbbbbb", 1);
+    server.run_well("default", "t_bbbbbbbbbbbb", 1);
     let cases: [&[&str]; 4] = [
         &["--filter", "name == \"it's  a\""],
         &["--filter", "status != \"pending\" and args.x == 'a  b' and id < 't_c'"],
@@ -112,15 +107,12 @@ fn a_task_that_is_requeued_while_others_run_is_waited_for_again() {
     let server = Server::start();
     server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
     server.submit("t_bbbbbbbbbbbb", &["--route", "b"]);
-    server.claim("default", 1);
-    server.fail("t_aaaaaaaaaaaa", 1);
+    server.run_badly("default", "t_aaaaaaaaaaaa", 1);
     let mut waiting = wait(&server, &[A, B]);
     waiting.says("no live worker serves the route b");
     server.run("task requeue t_aaaaaaaaaaaa").ok();
-    server.claim("b", 2);
-    server.complete("t_bbbbbbbbbbbb", 2);
-    server.claim("default", 3);
-    server.complete("t_aaaaaaaaaaaa", 3);
+    server.run_well("b", "t_bbbbbbbbbbbb", 2);
+    server.run_well("default", "t_aaaaaaaaaaaa", 3);
     assert_eq!(waiting.end().ok(), "2 succeeded\n");
 }
 

@@ -1,6 +1,7 @@
 //! What every answer must satisfy, the error envelope, and timestamps. `Server::send` applies the general rules by itself.
 
 use serde_json::{Value, json};
+use taskqueue_core::time::Timestamp;
 
 use super::Response;
 
@@ -130,38 +131,18 @@ fn assert_last_run(run: &Value, status: &Value) {
     assert_eq!(run["run_id"].is_null(), status == "running", "an active run id is never shown: {run}");
 }
 
-const DAY: i64 = 86_400_000_000;
-
 /// Microseconds since 1970 of a timestamp, which must have the one allowed form.
 #[track_caller]
 pub(crate) fn micros(timestamp: &Value) -> i64 {
     let text = timestamp.as_str().unwrap_or_else(|| panic!("not a timestamp: {timestamp}"));
     let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     assert_eq!(shape, "0000-00-00T00:00:00.000000Z", "{text}");
-    let number = |from: usize, to: usize| text[from..to].parse::<i64>().unwrap();
-    let days = days_before(number(0, 4), number(5, 7)) + number(8, 10) - 1;
-    let seconds = (number(11, 13) * 60 + number(14, 16)) * 60 + number(17, 19);
-    days * DAY + seconds * 1_000_000 + number(20, 26)
-}
-
-/// Days from 1970-01-01 to the first day of a month.
-fn days_before(year: i64, month: i64) -> i64 {
-    let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let february = if leap(year) { 29 } else { 28 };
-    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let years: i64 = (1970..year).map(|year| if leap(year) { 366 } else { 365 }).sum();
-    years + lengths.iter().take(usize::try_from(month).unwrap() - 1).sum::<i64>()
+    Timestamp::parse(text).unwrap_or_else(|| panic!("no such time: {text}")).as_micros()
 }
 
 /// The same instant as a timestamp of another zone, `+HH:00` or `-HH:00`.
 pub(crate) fn at_offset(micros_utc: i64, hours: i64) -> String {
-    let local = micros_utc + hours * 3_600_000_000;
-    let (days, rest) = (local.div_euclid(DAY), local.rem_euclid(DAY));
-    let year = (1970..).find(|&year| days_before(year + 1, 1) > days).unwrap();
-    let month = (1..=12).rev().find(|&month| days_before(year, month) <= days).unwrap();
-    let day = days - days_before(year, month) + 1;
-    let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let local = Timestamp::from_micros(micros_utc + hours * 3_600_000_000).to_string();
     let sign = if hours < 0 { '-' } else { '+' };
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}{sign}{:02}:00", hours.abs())
+    format!("{}{sign}{:02}:00", local.trim_end_matches('Z'), hours.abs())
 }
