@@ -59,11 +59,8 @@ pub(crate) fn of(text: &str) -> Vec<Block> {
             });
             comment.clear();
         } else if trimmed == "<!-- run" {
-            let text = lines
-                .by_ref()
-                .map(|(_, line)| line)
-                .take_while(|line| line.trim() != "-->")
-                .fold(String::new(), |text, line| text + line + "\n");
+            let inside = lines.by_ref().take_while(|(_, line)| line.trim() != "-->");
+            let text = inside.map(|(_, line)| line.to_owned() + "\n").collect();
             blocks.push(Block { line: number + 2, language: "sh".to_owned(), text, ..Block::default() });
         } else if !trimmed.is_empty() {
             trimmed.clone_into(&mut comment);

@@ -23,12 +23,8 @@ impl Page {
 
     /// The lines of blocks that could be run and are not, each with the reason.
     pub(crate) fn not_run(&self) -> Vec<(usize, String)> {
-        let blocks = self.blocks().into_iter();
-        blocks
-            .filter_map(|block| {
-                block.not_run.clone().filter(|_| block.kind() != Kind::Shown).map(|reason| (block.line, reason))
-            })
-            .collect()
+        let blocks = self.blocks().into_iter().filter(|block| block.kind() != Kind::Shown);
+        blocks.filter_map(|block| Some((block.line, block.not_run?))).collect()
     }
 }
 

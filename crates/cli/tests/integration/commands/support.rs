@@ -8,11 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use taskqueue_core::time::Timestamp;
 use tempfile::TempDir;
 
 use crate::support::{self, Connection, Request, in_queue};
 
 pub(crate) use crate::support::Ran;
+
+/// How long a time in an answer is.
+const TIME_BYTES: usize = "2026-01-02T03:04:05.678901Z".len();
 
 /// Ids of tasks.
 pub(crate) const A: &str = "t_aaaaaaaaaaaa";
@@ -230,20 +234,12 @@ pub(crate) fn numbered_lines(count: usize) -> String {
 
 /// Text with its times replaced: full ones and ages.
 pub(crate) fn timeless(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let (mut out, mut at) = (String::new(), 0);
-    while at < text.len() {
-        let stamp = text.get(at..at + 27).filter(|part| part.ends_with('Z') && part.as_bytes()[10] == b'T');
-        if stamp.is_some() && bytes[at].is_ascii_digit() {
-            out.push_str("TIME");
-            at += 27;
-        } else {
-            let character = text[at..].chars().next().unwrap();
-            out.push(character);
-            at += character.len_utf8();
-        }
+    let mut text = text.to_owned();
+    let is_time = |part: &str| Timestamp::parse(part).is_some();
+    while let Some(at) = (0..text.len()).find(|at| text.get(*at..at + TIME_BYTES).is_some_and(is_time)) {
+        text.replace_range(at..at + TIME_BYTES, "TIME");
     }
-    ["1s ago", "2s ago", "3s ago", "4s ago", "5s ago"].iter().fold(out, |text, age| text.replace(age, "now   "))
+    ["1s ago", "2s ago", "3s ago", "4s ago", "5s ago"].iter().fold(text, |text, age| text.replace(age, "now   "))
 }
 
 /// The lines of a text without blanks at their ends.

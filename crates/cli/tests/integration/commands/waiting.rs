@@ -131,10 +131,10 @@ fn the_time_can_be_over() {
 
 #[test]
 fn the_time_is_also_over_when_the_server_is_away_or_silent() {
-    // A port that was free a moment ago.
-    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     // Connections are accepted by the system and never answered.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    // A port that was free a moment ago.
+    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for address in [away, silent.local_addr().unwrap()] {
         run_alone(&format!("task wait --timeout 1s --url http://{address}"))
             .fails_with(3, &["timed out", "was not reached"]);
