@@ -6,8 +6,7 @@ use super::support::Server;
 
 #[test]
 fn tasks_are_counted_plainly_and_by_group() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--route", "cpu", "--route", "gpu"]);
+    let server = Server::with_task(&["--route", "cpu", "--route", "gpu"]);
     server.submit("t_bbbbbbbbbbbb", &["--route", "cpu"]);
     server.run("task cancel t_bbbbbbbbbbbb").ok();
     assert_eq!(server.run("task count").ok(), "COUNT  2\n");

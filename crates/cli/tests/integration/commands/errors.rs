@@ -54,8 +54,7 @@ fn a_wrong_filter_is_shown_with_a_mark_under_the_place() {
 
 #[test]
 fn refusals_are_one_line_with_the_code_and_what_to_do() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_task(&[]);
     let cases = [
         ("task get t_zzzzzzzzzzzz", "task_not_found"),
         ("task submit --id t_aaaaaaaaaaaa --priority 1", "task_id_conflict"),

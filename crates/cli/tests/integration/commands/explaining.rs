@@ -57,8 +57,7 @@ fn each_of_several_tasks_that_waits_for_itself_says_so() {
 
 #[test]
 fn programs_get_what_the_server_says() {
-    let server = Server::start();
-    server.submit(A, &["--after", B]);
+    let server = Server::with_task(&["--after", B]);
     let json = server.run_with(&["task", "explain", A, "-o", "json"]).json();
     assert_eq!(json["claimable"], false);
     assert_eq!(json["reasons"][0]["code"], "dependencies");

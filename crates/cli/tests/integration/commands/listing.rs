@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::support::{A, B, Server, lines, numbered_lines, timeless};
 
 fn three_tasks() -> Server {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--name", "alpha", "--arg", "lr=0.1", "--priority", "5"]);
+    let server = Server::with_task(&["--name", "alpha", "--arg", "lr=0.1", "--priority", "5"]);
     server.submit("t_bbbbbbbbbbbb", &["--route", "gpu", "--route", "cpu"]);
     server.submit("t_cccccccccccc", &["--name", "ga\u{e4}ma", "--max-attempts", "1", "--metadata", r#"{"by":"me"}"#]);
     server
@@ -47,8 +46,7 @@ fn programs_get_the_resource_of_the_api() {
 
 #[test]
 fn one_task_is_shown_with_everything_about_it() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--name", "x", "--max-attempts", "1"]);
+    let server = Server::with_task(&["--name", "x", "--max-attempts", "1"]);
     server.run_badly("default", "t_aaaaaaaaaaaa", 1);
     server.run("task get t_aaaaaaaaaaaa").shows(&[
         "id           t_aaaaaaaaaaaa",
@@ -177,8 +175,7 @@ fn empty_lists_say_why() {
 
 /// One task that succeeded after a failure, one that failed, and one that is pending.
 fn ended_tasks() -> Server {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--arg", "lr=0.1", "--name", "a, \"b\"", "--priority", "2"]);
+    let server = Server::with_task(&["--arg", "lr=0.1", "--name", "a, \"b\"", "--priority", "2"]);
     server.run_badly("default", "t_aaaaaaaaaaaa", 1);
     server.run_well("default", "t_aaaaaaaaaaaa", 2);
     server.submit("t_bbbbbbbbbbbb", &["--arg", "lr=0.01", "--max-attempts", "1"]);
@@ -310,8 +307,7 @@ fn several_tasks_are_shown_and_a_missing_one_is_a_failure() {
 
 #[test]
 fn a_long_table_has_the_columns_for_which_only_a_late_row_has_a_value() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
+    let server = Server::with_task(&["--max-attempts", "1"]);
     server.run_badly("default", "t_aaaaaaaaaaaa", 1);
     server.run_reading("task submit --from -", &numbered_lines(1000)).ok();
     let table = server.run("task list --all").ok();
@@ -341,8 +337,7 @@ fn several_keys_sort_and_a_path_that_no_task_has_is_told() {
 
 #[test]
 fn a_wildcard_is_a_column_for_each_member() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"lr":0.1,"a.b":1}"#]);
+    let server = Server::with_task(&["--args", r#"{"lr":0.1,"a.b":1}"#]);
     server.submit("t_bbbbbbbbbbbb", &["--args", r#"{"seed":2}"#]);
     let listed = server.run("task list -o csv --columns id,args.*,status").ok();
     let expected = "id,args.a.b,args.lr,args.seed,status\nt_bbbbbbbbbbbb,,,2,pending\nt_aaaaaaaaaaaa,1,0.1,,pending\n";

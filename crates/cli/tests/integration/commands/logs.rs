@@ -168,8 +168,7 @@ fn following_waits_for_the_run_prints_each_line_at_once_and_goes_on_with_the_nex
 
 #[test]
 fn following_notices_the_run_of_a_requeued_task_although_attempts_are_counted_anew() {
-    let server = Server::start();
-    server.submit(A, &["--max-attempts", "1"]);
+    let server = Server::with_task(&["--max-attempts", "1"]);
     server.claim("default", 1);
     server.print(1, 0, "old\n");
     let mut following = server.follow(&["-o", "jsonl"]);

@@ -93,8 +93,7 @@ impl Proxy {
 
 #[test]
 fn a_rerun_whose_answer_is_lost_makes_one_copy() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--arg", "x=1"]);
+    let server = Server::with_task(&["--arg", "x=1"]);
     server.run("task cancel t_aaaaaaaaaaaa").ok();
     let mut has_lost = false;
     let proxy = Proxy::start(&server, move |request| {
@@ -129,8 +128,7 @@ fn ctrl_c_during_a_rerun_prints_the_copies_that_exist() {
 
 #[test]
 fn a_task_that_becomes_pending_again_during_a_cancellation_is_cancelled() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--route", "a", "--name", "one"]);
+    let server = Server::with_task(&["--route", "a", "--name", "one"]);
     server.submit("t_bbbbbbbbbbbb", &["--route", "b", "--name", "one"]);
     server.claim("b", 1);
     let mut is_first = true;

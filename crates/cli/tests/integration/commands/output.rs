@@ -6,9 +6,8 @@ use super::support::{Server, numbered_lines, start};
 
 #[test]
 fn text_of_others_cannot_command_the_terminal() {
-    let server = Server::start();
     let args = "{\"text\":\"\\u001b[31m\u{9b}\u{202e}\u{7f}\"}";
-    server.submit("t_aaaaaaaaaaaa", &["--args", args, "--name", "evil\u{202e}name"]);
+    let server = Server::with_task(&["--args", args, "--name", "evil\u{202e}name"]);
     server.claim("default", 1);
     let error = "{\"type\":\"E\",\"message\":\"\\u001b]0;title\\u0007\\r\\n\u{85}\",\"traceback\":\"a\\u001b[2Jb\"}";
     let body = format!(r#"{{"run_id":"r_run000000001","error":{error}}}"#);
@@ -59,18 +58,16 @@ fn raw_csv_is_no_other_format() {
 
 #[test]
 fn numbers_come_back_as_they_are() {
-    let server = Server::start();
     let args = r#"{"big":9007199254740993,"exp":1e300,"float":1.0,"zero":-0.0}"#;
-    server.submit("t_aaaaaaaaaaaa", &["--args", args, "--priority", "-9223372036854775808"]);
+    let server = Server::with_task(&["--args", args, "--priority", "-9223372036854775808"]);
     let parts = [r#""big":9007199254740993,"#, r#""float":1.0,"zero":-0.0"#, r#""priority":-9223372036854775808"#];
     server.run("task get t_aaaaaaaaaaaa -o json").ok_with(&parts);
 }
 
 #[test]
 fn piped_output_is_neither_coloured_nor_cut() {
-    let server = Server::start();
     let long = "x".repeat(250);
-    server.submit("t_aaaaaaaaaaaa", &["--name", &long, "--arg", &format!("y={long}")]);
+    let server = Server::with_task(&["--name", &long, "--arg", &format!("y={long}")]);
     let shown = server.run("task list").ok();
     assert!(shown.contains(&format!("{{\"y\":\"{long}\"}}")) && !shown.contains('\u{1b}'), "{shown}");
 }

@@ -4,8 +4,7 @@ use super::support::{Server, lines};
 
 #[test]
 fn a_queue_shows_its_tasks_routes_and_what_happened() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_task(&[]);
     server.submit("t_bbbbbbbbbbbb", &["--route", "gpu"]);
     server.run_well("default", "t_aaaaaaaaaaaa", 1);
     let shown = server.run("queue stats q").ok();

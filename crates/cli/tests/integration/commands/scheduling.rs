@@ -28,8 +28,7 @@ fn a_task_gets_all_that_was_typed_and_shows_it() {
 
 #[test]
 fn a_task_that_uses_nothing_of_it_is_shown_as_ever() {
-    let server = Server::start();
-    server.submit(A, &["--delay", "0"]);
+    let server = Server::with_task(&["--delay", "0"]);
     let created = server.task(A);
     for field in ["not_before", "retry_delay", "timeout_seconds", "dependencies", "on_dependency_failure", "archived"] {
         assert!(created.get(field).is_none(), "{field}: {created}");
@@ -39,8 +38,7 @@ fn a_task_that_uses_nothing_of_it_is_shown_as_ever() {
 
 #[test]
 fn a_delayed_task_is_not_claimed_and_an_update_lets_it_go() {
-    let server = Server::start();
-    server.submit(A, &["--delay", "10m"]);
+    let server = Server::with_task(&["--delay", "10m"]);
     let claim = r#"{"route":"default","run_id":"r_run000000001"}"#;
     assert_eq!(server.post("tasks/claim", claim), 204);
     server.run_with(&["task", "update", A, "--no-delay", "--timeout", "5m", "--retry-delay", "1m"]).ok();
@@ -52,8 +50,7 @@ fn a_delayed_task_is_not_claimed_and_an_update_lets_it_go() {
 
 #[test]
 fn an_update_replaces_what_a_task_waits_for_and_takes_it_away() {
-    let server = Server::start();
-    server.submit(A, &["--after", B, "--timeout", "1m", "--retry-delay", "1s"]);
+    let server = Server::with_task(&["--after", B, "--timeout", "1m", "--retry-delay", "1s"]);
     server.run_with(&["task", "update", A, "--after", "t_cccccccccccc", "--on-dependency-failure", "cancel"]).ok();
     assert_eq!(server.task(A)["dependencies"], json!(["t_cccccccccccc"]));
     server.run_with(&["task", "update", A, "--no-after", "--no-timeout", "--no-retry-delay"]).ok();

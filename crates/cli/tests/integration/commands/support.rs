@@ -103,6 +103,13 @@ impl Server {
         server
     }
 
+    /// A server with the task `A` of these flags.
+    pub(crate) fn with_task(flags: &[&str]) -> Self {
+        let server = Self::start();
+        server.submit(A, flags);
+        server
+    }
+
     /// A server with the task `A`, which run 1 has claimed.
     pub(crate) fn claimed() -> Self {
         let server = Self::with_tasks(&[A]);

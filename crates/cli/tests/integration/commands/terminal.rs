@@ -28,8 +28,7 @@ fn on_terminal_of(columns: u16, command: &mut Command, typed: &str) -> (String, 
 
 #[test]
 fn tables_are_coloured_and_cut_to_the_width() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--name", &"n".repeat(80), "--arg", &format!("x={}", "y".repeat(80))]);
+    let server = Server::with_task(&["--name", &"n".repeat(80), "--arg", &format!("x={}", "y".repeat(80))]);
     let (shown, code) = on_terminal(&mut server.command(&["task", "list"]), "");
     assert_eq!(code, Some(0));
     assert!(shown.contains("\u{1b}[33mpending\u{1b}[0m") && shown.contains('…'), "{shown:?}");
@@ -41,8 +40,7 @@ fn tables_are_coloured_and_cut_to_the_width() {
 
 #[test]
 fn csv_on_a_terminal_cannot_command_it() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--arg", "colour=\u{1b}[31mred"]);
+    let server = Server::with_task(&["--arg", "colour=\u{1b}[31mred"]);
     let shown =
         |flag: &str| on_terminal(&mut server.command(&["task", "list", "--columns", "args.colour", flag]), "").0;
     assert_eq!(shown("--output=csv"), "args.colour\r\n\\u{1b}[31mred\r\n");
@@ -51,8 +49,7 @@ fn csv_on_a_terminal_cannot_command_it() {
 
 #[test]
 fn tables_leave_out_what_a_narrow_terminal_has_no_room_for() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--name", "n", "--max-attempts", "1", "--arg", &format!("x={}", "y".repeat(80))]);
+    let server = Server::with_task(&["--name", "n", "--max-attempts", "1", "--arg", &format!("x={}", "y".repeat(80))]);
     server.run_badly("default", "t_aaaaaaaaaaaa", 1);
     server.submit("t_bbbbbbbbbbbb", &["--name", "warm-up"]);
     let list = |flags: &[&str]| {

@@ -6,8 +6,7 @@ use super::support::{A, B, C, Server, run_alone};
 
 #[test]
 fn every_field_can_be_changed() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--name", "old", "--args", r#"{"a":1,"b":2}"#]);
+    let server = Server::with_task(&["--name", "old", "--args", r#"{"a":1,"b":2}"#]);
     let update = r#"task update t_aaaaaaaaaaaa -o json --name new --args {"b":3} --metadata {"m":1} --priority 4"#;
     let task = server.run(&format!(r#"{update} --max-attempts 9 --route gpu --result {{"r":1}}"#)).json();
     assert_eq!((&task["name"], &task["args"], &task["metadata"]), (&json!("new"), &json!({"b": 3}), &json!({"m": 1})));
@@ -54,8 +53,7 @@ fn tasks_are_also_selected_by_status_and_a_failure_says_why_nothing_was_changed(
 
 #[test]
 fn a_refusal_for_one_of_many_named_tasks_is_reported_and_a_failure() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &[]);
+    let server = Server::with_task(&[]);
     server.submit("t_bbbbbbbbbbbb", &["--priority", "9"]);
     server.claim("default", 1);
     let ran = server.run("task update t_aaaaaaaaaaaa t_bbbbbbbbbbbb --priority 5");
@@ -64,9 +62,8 @@ fn a_refusal_for_one_of_many_named_tasks_is_reported_and_a_failure() {
 
 #[test]
 fn a_member_is_set_or_removed_and_all_others_are_kept() {
-    let server = Server::start();
     let args = r#"{"lr": 0.1, "seed": 1, "resume": true, "model": {"layers": 2, "act": "relu", "old": 1}}"#;
-    server.submit("t_aaaaaaaaaaaa", &["--args", args, "--metadata", r#"{"owner": "ada", "tags": {"a": 1}}"#]);
+    let server = Server::with_task(&["--args", args, "--metadata", r#"{"owner": "ada", "tags": {"a": 1}}"#]);
     let update =
         "task update t_aaaaaaaaaaaa --arg lr=0.5 --arg model.layers=4 --unset-arg resume --unset-arg model.old";
     server.run(&format!("{update} --arg new.deep=[1,null]")).ok();
@@ -93,8 +90,7 @@ fn the_help_names_no_values_that_are_not_set() {
 
 #[test]
 fn a_dry_run_shows_what_would_change_and_changes_nothing() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--args", r#"{"lr":0.1,"model":{"layers":2}}"#]);
+    let server = Server::with_task(&["--args", r#"{"lr":0.1,"model":{"layers":2}}"#]);
     server.submit("t_bbbbbbbbbbbb", &["--args", r#"{"lr":0.01,"model":{"layers":4}}"#, "--priority", "5"]);
     server.submit("t_cccccccccccc", &["--route", "gpu"]);
     server.claim("gpu", 1);

@@ -40,8 +40,7 @@ fn without_ids_and_options_it_waits_for_the_whole_queue_and_for_what_comes_later
 
 #[test]
 fn a_task_that_leaves_the_filter_by_running_is_still_waited_for() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
+    let server = Server::with_task(&["--max-attempts", "1"]);
     let mut waiting = wait(&server, &["--filter", "status == 'pending'"]);
     waiting.says("no live worker");
     server.run_badly("default", "t_aaaaaaaaaaaa", 1);
@@ -104,8 +103,7 @@ fn nothing_to_wait_for_is_a_failure_unless_it_is_allowed() {
 
 #[test]
 fn a_task_that_is_requeued_while_others_run_is_waited_for_again() {
-    let server = Server::start();
-    server.submit("t_aaaaaaaaaaaa", &["--max-attempts", "1"]);
+    let server = Server::with_task(&["--max-attempts", "1"]);
     server.submit("t_bbbbbbbbbbbb", &["--route", "b"]);
     server.run_badly("default", "t_aaaaaaaaaaaa", 1);
     let mut waiting = wait(&server, &[A, B]);
@@ -154,8 +152,7 @@ fn a_server_that_goes_away_during_the_wait_is_exit_code_3() {
 
 #[test]
 fn routes_without_a_live_worker_are_warned_of_once() {
-    let server = Server::start();
-    server.submit(A, &["--route", "gpu"]);
+    let server = Server::with_task(&["--route", "gpu"]);
     server.submit(B, &["--route", "gpu", "--route", "cpu"]);
     let report = |route: &str| format!(r#"{{"route":"{route}","status":"idle","task_id":null}}"#);
     let warnings = |line: &str| {
