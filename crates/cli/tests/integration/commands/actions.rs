@@ -47,12 +47,10 @@ fn a_named_task_that_cannot_be_changed_is_a_failure() {
 fn the_deletion_of_a_task_that_is_not_there_is_a_failure_unless_that_is_accepted() {
     let server = one_of_each();
     server.run("task delete t_zzzzzzzzzzzz").fails_with(1, &["t_zzzzzzzzzzzz", "task_not_found"]);
-    let accepted = server.run("task delete t_zzzzzzzzzzzz --ignore-missing").ok();
-    assert_eq!(accepted, "t_zzzzzzzzzzzz does not exist\n");
+    assert_eq!(server.run("task delete t_zzzzzzzzzzzz --ignore-missing").ok(), "t_zzzzzzzzzzzz does not exist\n");
     let ran = server.run("task delete t_aaaaaaaaaaaa t_zzzzzzzzzzzz").printed("1 deleted, 1 skipped\n");
     ran.fails_with(1, &["t_zzzzzzzzzzzz skipped: it does not exist (task_not_found)"]);
-    let ran = server.run("task delete t_eeeeeeeeeeee t_zzzzzzzzzzzz --ignore-missing");
-    assert_eq!(ran.ok(), "1 deleted, 1 skipped\n");
+    assert_eq!(server.run("task delete t_eeeeeeeeeeee t_zzzzzzzzzzzz --ignore-missing").ok(), "1 deleted, 1 skipped\n");
     // A task that runs is a failure, also then.
     assert_eq!(server.run("task delete t_bbbbbbbbbbbb t_zzzzzzzzzzzz --ignore-missing").code, Some(1));
 }
@@ -166,8 +164,7 @@ fn tasks_are_changed_before_they_are_requeued() {
     assert_eq!(server.run_with(&requeue).ok(), "1 requeued\n");
     let task = server.task("t_dddddddddddd");
     assert_eq!((&task["status"], &task["args"]), (&json!("pending"), &json!({"lr": 0.1, "keep": 2})));
-    let ran = server.run("task requeue t_eeeeeeeeeeee t_aaaaaaaaaaaa --arg lr=2 --meta why=oom");
-    assert_eq!(ran.ok(), "2 requeued\n");
+    assert_eq!(server.run("task requeue t_eeeeeeeeeeee t_aaaaaaaaaaaa --arg lr=2 --meta why=oom").ok(), "2 requeued\n");
     assert_eq!(server.count("args.lr == 2 and metadata.why == 'oom' and status == 'pending'"), 2);
 }
 

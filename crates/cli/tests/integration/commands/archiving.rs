@@ -41,8 +41,7 @@ fn selected_tasks_are_archived_together_after_consent() {
     let ran = ran.said(&["left out: 1 is pending: only what has ended can be archived"]);
     assert_eq!(ran.json(), json!({"archived": 3, "skipped": 1, "refused": 0}));
     server.run("task list --status succeeded").said(&["no task matches; queue q has 4 tasks"]);
-    let again = server.run_with(&[&archive[..], &["--yes"]].concat());
-    again.fails_with(1, &["nothing was changed: 1 is pending"]);
+    server.run_with(&[&archive[..], &["--yes"]].concat()).fails_with(1, &["nothing was changed: 1 is pending"]);
     assert_eq!(server.run("task unarchive --name b --yes").ok(), "1 unarchived\n");
     assert_eq!(server.run("task unarchive --fuzzy c --yes").ok(), "1 unarchived\n");
     assert_eq!(server.run("task count -o quiet").ok(), "3\n");
@@ -53,8 +52,7 @@ fn commands_for_many_reach_archived_tasks_only_if_asked_to() {
     let server = three_ended();
     server.run("task archive --status succeeded --yes").ok();
     assert_eq!(server.run("task delete --status succeeded --yes").ok(), "0 deleted\n");
-    let update = "task update --status succeeded --include-archived --priority 7 --yes";
-    assert_eq!(server.run(update).ok(), "3 updated\n");
+    assert_eq!(server.run("task update --status succeeded --include-archived --priority 7 --yes").ok(), "3 updated\n");
     assert_eq!(server.run("task delete --status succeeded --include-archived --yes").ok(), "3 deleted\n");
     assert_eq!(server.run("task count -o quiet --include-archived").ok(), "1\n");
 }

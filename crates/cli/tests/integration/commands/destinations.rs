@@ -318,8 +318,7 @@ fn config_show_prints_which_token_would_be_sent_where() {
     place.project_file(&format!("url = '{url}'\ntoken = 'hush'"));
     let (tokens, message) = show(&hush, &[]);
     assert_eq!((tokens, message.as_str()), (vec![sent, withheld.to_owned(), withheld.to_owned()], ""));
-    let readable = "not sent: the connection is not encrypted";
-    assert_eq!(show(&hush, &["--url", "http://192.0.2.1:1"]).0, [readable]);
+    assert_eq!(show(&hush, &["--url", "http://192.0.2.1:1"]).0, ["not sent: the connection is not encrypted"]);
     assert_eq!(show(&hush, &["--url", "nonsense"]).0, ["not sent: the URL cannot be used"]);
     assert_eq!(show(&[], &["--token-file", "missing"]).0, [&format!("sent to {url}"), withheld, withheld]);
     assert_eq!(place.take_tokens(), [], "showing sends nothing");

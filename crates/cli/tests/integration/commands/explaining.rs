@@ -36,8 +36,7 @@ fn a_task_that_was_cancelled_with_what_it_waits_for_says_so_and_a_requeue_of_it_
         .run_with(&["task", "requeue", A])
         .fails_with(1, &[&format!("{A} was requeued, and cancelled again: {because}")]);
     server.submit(C, &[]);
-    let ran = server.run_with(&["task", "requeue", A, C]).printed("1 requeued, 1 refused\n");
-    ran.fails_with(1, &[because]);
+    server.run_with(&["task", "requeue", A, C]).printed("1 requeued, 1 refused\n").fails_with(1, &[because]);
     server
         .run(&format!("task requeue --filter id=='{A}' --yes"))
         .fails_with(1, &["nothing was changed", "would be cancelled again"]);

@@ -143,8 +143,7 @@ fn workers_are_cut_and_counted_in_tables_only() {
         let report = r#"{"route":"gpu","status":"idle","task_id":null}"#;
         assert_eq!(server.post(&format!("workers/w_{number:012}"), report), 204);
     }
-    let table = server.run("worker list");
-    assert_eq!(table.stderr, "note: 100 of 101 workers shown; --all shows them all\n");
+    assert_eq!(server.run("worker list").stderr, "note: 100 of 101 workers shown; --all shows them all\n");
     assert_eq!(server.run("worker list -o quiet").ok().lines().count(), 101);
     assert_eq!(server.run("worker list --limit 7 -o csv").ok().lines().count(), 8);
 }

@@ -47,8 +47,7 @@ fn what_a_run_printed_is_there_while_it_runs_and_after_it() {
     assert_eq!(server.logs(&["-n", "0"]).ok(), "");
     assert_eq!(server.logs(&["-n", "99"]).ok(), "one\ntwo and more\nlast\n");
     // The run is over, so following it ends.
-    let ran = server.logs(&["--follow", "--tail", "1"]).said(&[&format!("{A} is succeeded")]);
-    assert_eq!(ran.ok(), "last\n");
+    assert_eq!(server.logs(&["--follow", "--tail", "1"]).said(&[&format!("{A} is succeeded")]).ok(), "last\n");
 }
 
 #[test]
@@ -102,8 +101,7 @@ fn bytes_that_are_missing_are_marked_and_never_in_raw_output() {
     server.print(1, 0, "abc\nhalf");
     server.print(1, 1008, "def\n");
     assert_eq!(server.logs(&[]).ok_quietly(), "abc\nhalf\n[... 1,000 bytes are missing here ...]\ndef\n");
-    let ran = server.logs(&["--raw"]).printed("abc\nhalfdef\n");
-    assert_eq!(ran.stderr, "note: 1,000 bytes are missing here\n");
+    assert_eq!(server.logs(&["--raw"]).printed("abc\nhalfdef\n").stderr, "note: 1,000 bytes are missing here\n");
     let expected =
         json!({"attempt": 1, "start": 0, "end": 1012, "text": "abc\nhalfdef\n", "ended": false, "missing_bytes": 1000});
     assert_eq!(server.logs(&["-o", "json"]).json(), expected);

@@ -52,8 +52,7 @@ fn a_retention_that_deletes_something_is_asked_about() {
     server.run("queue retention q --succeeded 0").fails_with(2, &[question, "add --yes"]);
     assert_eq!(server.run("queue settings q -o json").json()["retention"]["succeeded_seconds"], 604_800);
     server.run("queue retention q --succeeded 0 --yes").ok();
-    let none = server.run("queue retention q --none -o json").json();
-    assert_eq!(none["retention"]["succeeded_seconds"], json!(null));
+    assert_eq!(server.run("queue retention q --none -o json").json()["retention"]["succeeded_seconds"], json!(null));
 }
 
 #[test]

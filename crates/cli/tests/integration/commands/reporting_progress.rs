@@ -41,8 +41,7 @@ fn members_become_an_object_that_replaces_the_one_before() {
     assert_eq!(run.text(), "{\"loss\":\"NaN\",\"step\":121}\n");
     run.progress(&["--json", "{\"a\": 1, \"b\": 2}", "b=3"]).ok();
     assert_eq!(run.text(), "{\"a\":1,\"b\":3}\n");
-    let entries = std::fs::read_dir(run.0.path()).unwrap().count();
-    assert_eq!(entries, 1, "nothing else is left in the folder");
+    assert_eq!(std::fs::read_dir(run.0.path()).unwrap().count(), 1, "nothing else is left in the folder");
 }
 
 #[test]

@@ -62,8 +62,7 @@ fn args_come_from_files_and_standard_input_too() {
     server.write("args.json", "{\"x\": 1,\n \"y\": 2}\n");
     let task = server.run("task submit --args-file args.json --arg y=3 -o json").json();
     assert_eq!(task["args"], json!({"x": 1, "y": 3}));
-    let read = server.run_reading("task submit --args-file - -o jsonl", "{\"z\": 1}").json();
-    assert_eq!(read["args"], json!({"z": 1}));
+    assert_eq!(server.run_reading("task submit --args-file - -o jsonl", "{\"z\": 1}").json()["args"], json!({"z": 1}));
     server.run("task submit --args-file missing").fails_with(1, &["missing"]);
     server.run_reading("task submit --args-file -", "[]").fails_with(2, &["--args-file"]);
 }
@@ -159,8 +158,7 @@ fn a_dry_run_checks_the_lines_and_creates_none() {
     assert_eq!(server.run("task count -o quiet").ok(), "0\n");
     // What a dry run prints are the tasks that the command creates.
     assert_eq!(server.run_reading("task submit --from -", &planned).ok(), "30 created\n");
-    let again = server.run_reading("task submit --from - --name n-{n}", &text).ok();
-    assert_eq!(again, "0 created, 30 already there\n");
+    assert_eq!(server.run_reading("task submit --from - --name n-{n}", &text).ok(), "0 created, 30 already there\n");
     let one = server.run("task submit --dry-run --id t_aaaaaaaaaaaa --arg x.y=1 -o jsonl");
     one.said(&["1 task, it is not created"]).ok_with(&[r#""x":{"y":1}"#]);
     server.run("task submit --batch b --arg x=1").fails_with(2, &["--batch is for --from"]);

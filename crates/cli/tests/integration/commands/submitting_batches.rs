@@ -166,8 +166,7 @@ fn lines_that_come_slowly_are_not_held_back() {
         }
     }
     drop(input);
-    let summary = Ran::of(child).json();
-    assert_eq!(summary, json!({"created": 3, "already_there": 0, "different": 0, "refused": 0}));
+    assert_eq!(Ran::of(child).json(), json!({"created": 3, "already_there": 0, "different": 0, "refused": 0}));
 }
 
 #[test]

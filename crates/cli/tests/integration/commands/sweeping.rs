@@ -75,8 +75,7 @@ fn the_same_sweep_with_another_priority_creates_nothing_twice() {
     assert_eq!(server.run("task count -o quiet").ok(), "42\n");
     // After the update that the message names they are as the sweep wants them.
     server.run("task update --filter priority==0 --priority 5 --route gpu --yes").ok();
-    let again = server.run(&format!("{sweep},21 --priority 5 --route gpu")).ok();
-    assert_eq!(again, "0 created, 42 already there\n");
+    assert_eq!(server.run(&format!("{sweep},21 --priority 5 --route gpu")).ok(), "0 created, 42 already there\n");
     assert_eq!(server.run(&format!("{sweep} --batch second")).ok(), "40 created\n");
     assert_eq!(server.run(&format!("{sweep} --batch second -o json")).json()["already_there"], json!(40));
     assert_eq!(server.run("task count -o quiet").ok(), "82\n");

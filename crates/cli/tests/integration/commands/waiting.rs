@@ -95,8 +95,7 @@ fn the_command_that_lists_what_went_wrong_can_be_copied_into_a_shell() {
 #[test]
 fn nothing_to_wait_for_is_a_failure_unless_it_is_allowed() {
     let server = Server::start();
-    let message = server.run("task wait --name nobody").fails(1);
-    assert_eq!(message, "error: nothing matches; --allow-empty accepts that\n");
+    assert_eq!(server.run("task wait --name nobody").fails(1), "error: nothing matches; --allow-empty accepts that\n");
     assert_eq!(server.run("task wait --allow-empty").ok(), "0 succeeded\n");
     server.run("task wait t_zzzzzzzzzzzz --allow-empty").fails_with(1, &["t_zzzzzzzzzzzz does not exist"]);
 }

@@ -370,8 +370,7 @@ impl Server {
     #[track_caller]
     pub(crate) fn assert_selections(&self, table: &[(&str, &[usize])]) {
         for (filter, expected) in table {
-            let selected = numbers(&self.filter(filter).expect(200).json());
-            assert_eq!(selected, *expected, "{filter}");
+            assert_eq!(numbers(&self.filter(filter).expect(200).json()), *expected, "{filter}");
         }
     }
 
