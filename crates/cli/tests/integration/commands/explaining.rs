@@ -32,14 +32,12 @@ fn a_task_that_was_cancelled_with_what_it_waits_for_says_so_and_a_requeue_of_it_
     let because = "the task t_bbbbbbbbbbbb that this one waits for was cancelled";
     let shown = explain(&server);
     assert!(shown.starts_with(&format!("{A} was cancelled because {because}; once that is pending")), "{shown}");
-    server
-        .run_with(&["task", "requeue", A])
-        .fails_with(1, &[&format!("{A} was requeued, and cancelled again: {because}")]);
+    let expected = format!("{A} was requeued, and cancelled again: {because}");
+    server.run_with(&["task", "requeue", A]).fails_with(1, &[&expected]);
     server.submit(C, &[]);
     server.run_with(&["task", "requeue", A, C]).printed("1 requeued, 1 refused\n").fails_with(1, &[because]);
-    server
-        .run(&format!("task requeue --filter id=='{A}' --yes"))
-        .fails_with(1, &["nothing was changed", "would be cancelled again"]);
+    let expected = ["nothing was changed", "would be cancelled again"];
+    server.run(&format!("task requeue --filter id=='{A}' --yes")).fails_with(1, &expected);
     // In whatever order they are requeued.
     assert_eq!(server.run_with(&["task", "requeue", A, B]).ok(), "2 requeued\n");
 }

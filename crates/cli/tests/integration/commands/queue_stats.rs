@@ -41,7 +41,6 @@ fn a_series_is_a_list_for_plots() {
     for wrong in ["--series day", "--from 2020-01-01T00:00:00Z", "--series hour --from yesterday"] {
         server.run(&format!("queue stats q {wrong}")).fails(2);
     }
-    server
-        .run("queue stats qq")
-        .fails_with(1, &["there is no queue qq (queue_not_found); taskqueue queue list shows all"]);
+    let expected = "there is no queue qq (queue_not_found); taskqueue queue list shows all";
+    server.run("queue stats qq").fails_with(1, &[expected]);
 }

@@ -113,16 +113,14 @@ fn lines_carry_the_fields_of_the_api_and_flags_count_for_the_others() {
     let planned: Vec<Value> = planned.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&planned[0]["timeout_seconds"], &planned[1]["timeout_seconds"]), (&json!(7), &json!(3600)));
     assert!(planned[0]["not_before"].is_string() && planned[1].get("not_before").is_none(), "{planned:?}");
-    server
-        .run_reading(&format!("{flags} --dry-run"), lines)
-        .ok_with(&["WAITS", "timeout_seconds 7s; dependencies t_cccccccccccc"]);
+    let expected = ["WAITS", "timeout_seconds 7s; dependencies t_cccccccccccc"];
+    server.run_reading(&format!("{flags} --dry-run"), lines).ok_with(&expected);
     assert_eq!(server.run_reading(flags, lines).ok(), "2 created\n");
     let (a, b) = (server.task(A), server.task(B));
     assert_eq!((&a["dependencies"], &b["dependencies"]), (&json!(["t_cccccccccccc"]), &json!(["t_dddddddddddd"])));
     assert_eq!(a["retry_delay"]["seconds"], 1);
-    server
-        .run_reading("task submit --from -", "{\"timeout_seconds\":0}\n{\"dependencies\":null}\n")
-        .said(&["line 1: timeout_seconds: use an integer from 1 to 31536000", "line 2: dependencies: "]);
+    let expected = ["line 1: timeout_seconds: use an integer from 1 to 31536000", "line 2: dependencies: "];
+    server.run_reading("task submit --from -", "{\"timeout_seconds\":0}\n{\"dependencies\":null}\n").said(&expected);
 }
 
 #[test]

@@ -152,9 +152,8 @@ fn a_dry_run_checks_the_lines_and_creates_none() {
     assert!(shown.lines().count() == 11 && shown.contains("n-9") && !shown.contains("n-10"), "{shown}");
     let planned = server.run_reading("task submit --from - --dry-run -o jsonl --name n-{n}", &text).ok();
     assert_eq!(planned.lines().count(), 30);
-    server
-        .run_reading("task submit --from - --dry-run", &format!("{text}{{\"lr\":1}}\n"))
-        .fails_with(1, &["line 31: lr is no field", "30 tasks"]);
+    let expected = ["line 31: lr is no field", "30 tasks"];
+    server.run_reading("task submit --from - --dry-run", &format!("{text}{{\"lr\":1}}\n")).fails_with(1, &expected);
     assert_eq!(server.run("task count -o quiet").ok(), "0\n");
     // What a dry run prints are the tasks that the command creates.
     assert_eq!(server.run_reading("task submit --from -", &planned).ok(), "30 created\n");

@@ -43,9 +43,8 @@ fn tasks_are_also_selected_by_status_and_a_failure_says_why_nothing_was_changed(
     assert_eq!(server.run_with(&update).ok(), "1 updated\n");
     assert_eq!((server.count("priority == 1"), server.count("priority == 2")), (1, 1));
     server.claim("default", 1);
-    server
-        .run("task update --status running --priority 3")
-        .fails_with(1, &["nothing was changed: 1 is running: wait for the end"]);
+    let expected = "nothing was changed: 1 is running: wait for the end";
+    server.run("task update --status running --priority 3").fails_with(1, &[expected]);
     let ran = server.run("task update --status failed --priority 3").said(&["note: no task of queue q matches"]);
     assert_eq!(ran.ok(), "0 updated\n");
     server.run("task update t_aaaaaaaaaaaa --status failed --priority 3").fails_with(2, &["cannot be used with"]);
