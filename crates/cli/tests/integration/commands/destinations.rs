@@ -99,10 +99,6 @@ fn token(text: &str) -> Vec<Option<String>> {
 /// One request came, and it carried no token.
 const WITHOUT: [Option<String>; 1] = [None];
 
-fn lines(lines: &[(bool, String)]) -> String {
-    lines.iter().filter(|(wanted, _)| *wanted).map(|(_, line)| format!("{line}\n")).collect()
-}
-
 /// Every place of the URL with every set of places that have a token: f is a flag, e the environment, p the project's file,
 /// u the user's file. What arrives is the token of the place named last; `-` is none, `x` is no request at all.
 #[test]
@@ -120,10 +116,10 @@ fn what_arrives_is_the_token_that_may_go_to_the_url() {
     for (urls, tokens, expected) in cases {
         for (url, (tokens, expected)) in urls.chars().flat_map(|url| tokens.iter().zip(expected).map(move |x| (url, x)))
         {
-            let named = format!("url = '{}'", place.server.url());
-            let file = |letter| {
-                let token = tokens.contains(letter);
-                lines(&[(url == letter, named.clone()), (token, format!("token = '{letter}'"))])
+            let named = format!("url = '{}'\n", place.server.url());
+            let file = |letter: char| {
+                let token = if tokens.contains(letter) { format!("token = '{letter}'\n") } else { String::new() };
+                if url == letter { named.clone() + &token } else { token }
             };
             place.project_file(&file('p'));
             place.user_file(&file('u'));

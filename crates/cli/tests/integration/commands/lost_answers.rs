@@ -79,6 +79,21 @@ impl Proxy {
         Self { url: server.url(), held, released, _server: server }
     }
 
+    /// The `n`th of the requests that are meant has this fate.
+    pub(crate) fn for_nth(
+        server: &Server,
+        n: usize,
+        fate: Fate,
+        is_meant: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Self {
+        let mut seen = 0;
+        Self::start(server, move |request| {
+            let is_meant = is_meant(request);
+            seen += usize::from(is_meant);
+            if is_meant && seen == n { fate } else { Fate::Passed }
+        })
+    }
+
     /// Starts a command that goes through the proxy.
     fn spawn(&self, server: &Server, arguments: &[&str]) -> Child {
         start(&mut server.command(&[arguments, &["--url", &self.url]].concat()))
@@ -95,11 +110,7 @@ impl Proxy {
 fn a_rerun_whose_answer_is_lost_makes_one_copy() {
     let server = Server::with_task(&["--arg", "x=1"]);
     server.run("task cancel t_aaaaaaaaaaaa").ok();
-    let mut has_lost = false;
-    let proxy = Proxy::start(&server, move |request| {
-        let is_lost = request.starts_with("PUT ") && !std::mem::replace(&mut has_lost, request.starts_with("PUT "));
-        if is_lost { Fate::Lost } else { Fate::Passed }
-    });
+    let proxy = Proxy::for_nth(&server, 1, Fate::Lost, |request| request.starts_with("PUT "));
     let new_id = server.run_with(&["task", "rerun", "t_aaaaaaaaaaaa", "--url", &proxy.url, "-o", "quiet"]).ok();
     assert_eq!(server.run("task list --status pending -o quiet").ok(), new_id);
     assert_eq!(server.run("task count -o quiet").ok(), "2\n");
@@ -109,11 +120,7 @@ fn a_rerun_whose_answer_is_lost_makes_one_copy() {
 fn ctrl_c_during_a_rerun_prints_the_copies_that_exist() {
     let server = Server::with_tasks(&[A, B]);
     server.run("task cancel t_aaaaaaaaaaaa t_bbbbbbbbbbbb").ok();
-    let mut creations = 0;
-    let proxy = Proxy::start(&server, move |request| {
-        creations += usize::from(request.starts_with("PUT "));
-        if creations == 2 { Fate::Held } else { Fate::Passed }
-    });
+    let proxy = Proxy::for_nth(&server, 2, Fate::Held, |request| request.starts_with("PUT "));
     let rerun = proxy.spawn(&server, &["task", "rerun", "--status", "cancelled", "--yes", "-o", "quiet"]);
     proxy.wait_until_held();
     kill_process(Pid::from_child(&rerun), Signal::INT).unwrap();
@@ -131,11 +138,8 @@ fn a_task_that_becomes_pending_again_during_a_cancellation_is_cancelled() {
     let server = Server::with_task(&["--route", "a", "--name", "one"]);
     server.submit("t_bbbbbbbbbbbb", &["--route", "b", "--name", "one"]);
     server.claim("b", 1);
-    let mut is_first = true;
-    let proxy = Proxy::start(&server, move |request| {
-        let is_list = request.contains("/tasks?") && request.contains("order_by");
-        if is_list && std::mem::take(&mut is_first) { Fate::Held } else { Fate::Passed }
-    });
+    let is_list = |request: &str| request.contains("/tasks?") && request.contains("order_by");
+    let proxy = Proxy::for_nth(&server, 1, Fate::Held, is_list);
     // What a fuzzy search finds is listed and cancelled one by one.
     let cancel = proxy.spawn(&server, &["task", "cancel", "--fuzzy", "one", "--yes"]);
     proxy.wait_until_held();
@@ -149,10 +153,8 @@ fn a_task_that_becomes_pending_again_during_a_cancellation_is_cancelled() {
 #[test]
 fn an_update_that_loses_its_server_says_how_many_tasks_were_changed() {
     let server = Server::with_tasks(&[A, B]);
-    let proxy = Proxy::start(&server, |request| {
-        let is_second = request.starts_with("PATCH ") && request.contains("t_bbbbbbbbbbbb");
-        if is_second { Fate::Held } else { Fate::Passed }
-    });
+    let is_second = |request: &str| request.starts_with("PATCH ") && request.contains(B);
+    let proxy = Proxy::for_nth(&server, 1, Fate::Held, is_second);
     let update = proxy.spawn(&server, &["task", "update", "t_aaaaaaaaaaaa", "t_bbbbbbbbbbbb", "--priority", "1"]);
     proxy.wait_until_held();
     // The proxy ends with the connection.

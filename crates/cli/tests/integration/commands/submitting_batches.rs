@@ -64,11 +64,7 @@ fn a_server_that_fails_between_two_batches_has_what_was_told_and_the_next_try_go
 fn a_batch_whose_answer_is_lost_is_repeated_and_creates_nothing_twice() {
     let server = Server::start();
     server.write("tasks.jsonl", &numbered_lines(LINES));
-    let mut batches = 0;
-    let proxy = Proxy::start(&server, move |request| {
-        batches += usize::from(is_batch(request));
-        if batches == 2 && is_batch(request) { Fate::Lost } else { Fate::Passed }
-    });
+    let proxy = Proxy::for_nth(&server, 2, Fate::Lost, is_batch);
     let ran = server.run_with(&["task", "submit", "--from", "tasks.jsonl", "--url", &proxy.url]).ok();
     assert_eq!(ran, format!("{} created, {BATCH} already there\n", LINES - BATCH));
     assert_eq!(server.run("task count -o quiet").ok(), format!("{LINES}\n"));

@@ -24,7 +24,7 @@ fn who_starts_a_server_in_a_terminal_is_told_where_to_look_and_how_to_begin() {
     terminal.ends_with(0, &[]);
 }
 
-/// A server that a shell has started in a terminal, in the background.
+/// A server that a shell has started in a terminal, in the background, before it ended.
 struct BackgroundServer {
     folder: TempDir,
     terminal: Terminal,
@@ -41,8 +41,10 @@ impl BackgroundServer {
             env!("CARGO_BIN_EXE_taskqueue")
         );
         let terminal = Terminal::start_program("sh", 80, 10, &[shell, &script], &[("HOME", home)]);
-        let server = Self { folder, terminal };
+        let mut server = Self { folder, terminal };
         eventually("the server", || server.text("out").contains("http://"));
+        // The end of the shell, which the terminal belongs to, is the end of the terminal for all others.
+        server.terminal.press("\n");
         server
     }
 
@@ -52,11 +54,6 @@ impl BackgroundServer {
 
     fn pid(&self) -> Option<Pid> {
         Pid::from_raw(self.text("pid").trim().parse().ok()?)
-    }
-
-    /// The end of the shell, which the terminal belongs to, is the end of the terminal for all others.
-    fn close_terminal(&mut self) {
-        self.terminal.press("\n");
     }
 
     #[track_caller]
@@ -80,16 +77,14 @@ impl Drop for BackgroundServer {
 
 #[test]
 fn a_server_whose_terminal_is_gone_stops() {
-    let mut server = BackgroundServer::start("-c", "");
-    server.close_terminal();
+    let server = BackgroundServer::start("-c", "");
     server.await_log("received SIGHUP: the terminal is gone");
     server.await_log("stopped");
 }
 
 #[test]
 fn a_server_with_nohup_goes_on_without_its_terminal() {
-    let mut server = BackgroundServer::start("-c", "nohup");
-    server.close_terminal();
+    let server = BackgroundServer::start("-c", "nohup");
     server.await_log("received SIGHUP: the files of tokens and certificates are read again");
     server.signal(Signal::TERM);
     server.await_log("stopped");
@@ -99,8 +94,7 @@ fn a_server_with_nohup_goes_on_without_its_terminal() {
 #[test]
 fn a_server_that_has_outlived_its_terminal_is_not_stopped_by_a_later_hangup() {
     // A job of its own, which nobody tells of the end of the terminal.
-    let mut server = BackgroundServer::start("-mc", "");
-    server.close_terminal();
+    let server = BackgroundServer::start("-mc", "");
     server.await_log("the terminal is gone, and nobody told this server to stop: it goes on");
     server.signal(Signal::HUP);
     server.await_log("received SIGHUP: the files of tokens and certificates are read again");
