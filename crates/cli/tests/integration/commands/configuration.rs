@@ -74,16 +74,6 @@ fn a_token_that_others_can_read_is_refused() {
 }
 
 #[test]
-fn a_token_is_sent_to_other_machines_only_encrypted_or_with_the_flag() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = binary(folder.path());
-    // An address that no one can have (RFC 5737).
-    command.env("TASKQUEUE_TOKEN", "hush").args(["queue", "list", "--url", "http://192.0.2.1:1"]);
-    let message = finish(&mut command).fails_with(1, &["--allow-insecure-token"]);
-    assert!(!message.contains("hush"), "{message}");
-}
-
-#[test]
 fn tokens_come_from_the_environment_or_a_file_and_a_missing_one_is_told_from_a_wrong_one() {
     let server = Server::with_token("hush");
     assert_eq!(server.run("queue list -o quiet").ok(), "q\n");

@@ -237,7 +237,12 @@ fn a_project_file_cannot_allow_a_readable_token() {
     finish(&mut place.list()).fails_with(1, &["--allow-insecure-token", "is ignored"]);
     place.project_file("allow_insecure_token = true");
     place.user_file("token = 'hush'");
-    finish(place.list().args(["--url", url])).fails_with(1, &["would be sent unencrypted"]);
+    for set in [None, Some("hush")] {
+        let mut command = place.list();
+        command.args(["--url", url]).envs(set.map(|token| ("TASKQUEUE_TOKEN", token)));
+        let expected = ["would be sent unencrypted", "or --allow-insecure-token"];
+        assert!(!finish(&mut command).fails_with(1, &expected).contains("hush"));
+    }
     assert!(finish(&mut place.show()).ok().ends_with("allow_insecure_token=false\n"));
     // The user's own file counts, and no project file takes it back.
     place.project_file("allow_insecure_token = false");

@@ -192,15 +192,6 @@ fn a_proxy_that_does_not_reach_the_server_is_no_other_program() {
 }
 
 #[test]
-fn an_invalid_answer_of_a_server_is_not_that_of_another_program() {
-    let server = answering(
-        b"HTTP/1.1 200 OK\r\nTaskqueue-Server-Version: 99.0.0\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
-    );
-    let expected = format!("error: the answer of {} is not valid: ", server.url());
-    run_at(&server.url(), "queue list").fails_with(1, &[&expected]);
-}
-
-#[test]
 fn another_program_at_the_url_is_named_without_a_chain_of_causes() {
     let page = answering(
         b"HTTP/1.1 404 Not Found\r\nServer: nginx/1.25\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>",
