@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::lost_answers::{Fate, Proxy};
-use super::support::{A, B, Server, numbered_lines};
+use super::support::{A, Server, numbered_lines};
 
 /// `a` pending, `b` running, `c` succeeded, `d` failed, `e` cancelled.
 fn one_of_each() -> Server {
@@ -116,12 +116,9 @@ fn many_selected_tasks_are_each_changed_once() {
 }
 
 #[test]
-fn ended_tasks_are_submitted_again_under_new_ids_with_the_same_limits_and_wait_for_nothing() {
-    let server = Server::with_tasks(&[B]);
-    server.run_well("default", B, 2);
+fn ended_tasks_are_submitted_again_under_new_ids() {
     let definition = r#"--name n --arg x=1 --metadata {"m":[1]} --priority -3 --max-attempts 1 --route r --route s"#;
-    let scheduling = "--after t_bbbbbbbbbbbb --timeout 1h --retry-delay 5s --not-before 2000-01-01T00:00:00Z";
-    server.run(&format!("task submit --id {A} {definition} {scheduling}")).ok();
+    let server = Server::with_task(&definition.split(' ').collect::<Vec<_>>());
     server.claim("r", 1);
     let progress = r#"{"run_id":"r_run000000001","progress":{"step":1}}"#;
     assert_eq!(server.post("tasks/t_aaaaaaaaaaaa/progress", progress), 204);
@@ -136,8 +133,6 @@ fn ended_tasks_are_submitted_again_under_new_ids_with_the_same_limits_and_wait_f
     assert_eq!((&old["status"], &new["status"]), (&json!("succeeded"), &json!("pending")));
     assert_eq!((&new["attempt"], &new["result"]), (&json!(0), &json!({})));
     assert_eq!((&old["progress"], new.get("progress")), (&json!({"step": 1}), None));
-    assert_eq!((&new["timeout_seconds"], &new["retry_delay"]["seconds"]), (&json!(3600), &json!(5)));
-    assert!(new.get("dependencies").is_none() && new.get("not_before").is_none(), "{new}");
 }
 
 #[test]

@@ -186,3 +186,15 @@ fn a_server_that_lacks_an_extension_is_named_with_the_version_that_is_needed_and
         through_proxy(line).ok();
     }
 }
+
+#[test]
+fn a_copy_has_the_limits_of_the_original_and_waits_for_nothing() {
+    let server = Server::with_tasks(&[B]);
+    server.run_well("default", B, 1);
+    server.submit(A, &["--after", B, "--timeout", "1h", "--retry-delay", "5s", "--not-before", "2000-01-01T00:00:00Z"]);
+    server.run_with(&["task", "cancel", A]).ok();
+    let copies = server.run_with(&["task", "rerun", A, "-o", "json"]).json();
+    let copy = server.task(copies[0]["new_id"].as_str().unwrap());
+    assert_eq!((&copy["timeout_seconds"], &copy["retry_delay"]["seconds"]), (&json!(3600), &json!(5)));
+    assert!(copy.get("dependencies").is_none() && copy.get("not_before").is_none(), "{copy}");
+}
