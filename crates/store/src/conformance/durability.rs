@@ -199,6 +199,8 @@ pub async fn run_ids_of_deleted_tasks_survive(storage: &impl Storage) {
         }
     }
     fixture.ok(delete("q", 1)).await;
+    // A new task with the id of the deleted one changes nothing.
+    fixture.create(1, with_routes(&["other"])).await;
     fixture.ok(delete_queue("other", true)).await;
     let mut fixture = fixture;
     for _ in 0..2 {
