@@ -74,7 +74,7 @@ fn a_token_that_others_can_read_is_refused() {
 }
 
 #[test]
-fn tokens_come_from_the_environment_or_a_file_and_a_missing_one_is_told_from_a_wrong_one() {
+fn tokens_come_from_the_environment_or_files_and_a_missing_one_is_told_from_a_wrong_one() {
     let server = Server::with_token("hush");
     assert_eq!(server.run("queue list -o quiet").ok(), "q\n");
     server.write("token", "hush\n");

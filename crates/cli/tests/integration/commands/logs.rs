@@ -12,7 +12,7 @@ use super::support::{A, Ran, Server};
 const ELSEWHERE: &str = r#"{"host":"gpu-3","folder":"/data/runs"}"#;
 
 impl Server {
-    /// A server with the task, and these flags.
+    /// A server with these flags and the task `A`.
     fn keeping_output(flags: &[&str]) -> Self {
         let server = Self::with_arguments(flags);
         server.submit(A, &[]);

@@ -79,7 +79,7 @@ impl Proxy {
         Self { url: server.url(), held, released, _server: server }
     }
 
-    /// The `n`th of the requests that are meant has this fate.
+    /// A proxy where the `n`th of the requests that are meant has this fate, and all others pass.
     pub(crate) fn for_nth(
         server: &Server,
         n: usize,
@@ -88,9 +88,9 @@ impl Proxy {
     ) -> Self {
         let mut seen = 0;
         Self::start(server, move |request| {
-            let is_meant = is_meant(request);
-            seen += usize::from(is_meant);
-            if is_meant && seen == n { fate } else { Fate::Passed }
+            let counts = is_meant(request);
+            seen += usize::from(counts);
+            if counts && seen == n { fate } else { Fate::Passed }
         })
     }
 

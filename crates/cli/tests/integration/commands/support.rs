@@ -103,7 +103,7 @@ impl Server {
         server
     }
 
-    /// A server with the task `A` of these flags.
+    /// A server with the task `A`, which was submitted with these flags.
     pub(crate) fn with_task(flags: &[&str]) -> Self {
         let server = Self::start();
         server.submit(A, flags);
@@ -242,14 +242,14 @@ pub(crate) fn numbered_lines(count: usize) -> String {
 /// Text with its times replaced: full ones and ages.
 pub(crate) fn timeless(text: &str) -> String {
     let mut text = text.to_owned();
-    let is_time = |part: &str| Timestamp::parse(part).is_some();
+    let is_time = |part: &str| part.ends_with('Z') && Timestamp::parse(part).is_some();
     while let Some(at) = (0..text.len()).find(|at| text.get(*at..at + TIME_BYTES).is_some_and(is_time)) {
         text.replace_range(at..at + TIME_BYTES, "TIME");
     }
     ["1s ago", "2s ago", "3s ago", "4s ago", "5s ago"].iter().fold(text, |text, age| text.replace(age, "now   "))
 }
 
-/// The lines of a text without blanks at their ends.
+/// The lines of a text with its times replaced, and without blanks at their ends.
 pub(crate) fn lines(text: &str) -> Vec<String> {
     timeless(text).lines().map(|line| line.trim_end().replace("(now   )", "(now)")).collect()
 }

@@ -84,8 +84,8 @@ fn the_list_of_workers_fits_the_terminal_and_leaves_columns_out_where_it_is_narr
         assert_eq!(code, Some(0), "{shown}");
         let fits = shown.lines().all(|line| line.trim_end().chars().count() <= usize::from(columns));
         assert!(fits && shown.contains("w_worker000001  busy"), "{columns}: {shown}");
-        let heads = shown.lines().next().unwrap().split("  ").map(str::trim).filter(|head| !head.is_empty());
-        heads.collect::<Vec<_>>().join(" ")
+        let names = shown.lines().next().unwrap().split("  ").map(str::trim).filter(|head| !head.is_empty());
+        names.collect::<Vec<_>>().join(" ")
     };
     assert_eq!(heads(140), "ID STATUS ROUTE TASK LAST SEEN EXPIRES WHERE");
     assert_eq!(heads(80), "ID STATUS ROUTE TASK LAST SEEN WHERE");

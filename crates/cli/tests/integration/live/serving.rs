@@ -24,7 +24,7 @@ fn who_starts_a_server_in_a_terminal_is_told_where_to_look_and_how_to_begin() {
     terminal.ends_with(0, &[]);
 }
 
-/// A server that a shell has started in a terminal, in the background, before it ended.
+/// A server that a shell has started in a terminal, in the background. The shell has ended since, and with it the terminal.
 struct BackgroundServer {
     folder: TempDir,
     terminal: Terminal,

@@ -57,22 +57,22 @@ fn next(changes: &mut Running) -> (Value, Value) {
 fn programs_get_a_line_for_each_task_that_is_new_or_changed() {
     let server = Server::alone();
     server.create(1, json!({}));
-    let mut changes = changes(&server);
-    assert_eq!(next(&mut changes), (json!(task_id(1)), json!("pending")));
+    let mut watching = changes(&server);
+    assert_eq!(next(&mut watching), (json!(task_id(1)), json!("pending")));
     server.create(2, json!({}));
-    assert_eq!(next(&mut changes), (json!(task_id(2)), json!("pending")));
+    assert_eq!(next(&mut watching), (json!(task_id(2)), json!("pending")));
     server.cancel(1);
-    assert_eq!(next(&mut changes), (json!(task_id(1)), json!("cancelled")));
+    assert_eq!(next(&mut watching), (json!(task_id(1)), json!("cancelled")));
 }
 
 #[test]
 fn programs_get_an_error_when_the_queue_is_deleted() {
     let server = Server::alone();
     server.create(1, json!({}));
-    let mut changes = changes(&server);
-    next(&mut changes);
+    let mut watching = changes(&server);
+    next(&mut watching);
     assert_eq!(server.delete("/api/v2/queues/q?cascade=true").status, 204);
-    changes.end().fails(1);
+    watching.end().fails(1);
 }
 
 #[test]

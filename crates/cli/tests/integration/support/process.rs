@@ -271,6 +271,7 @@ impl Server {
         server
     }
 
+    /// Where it is reached without TLS.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
