@@ -227,10 +227,8 @@ mod tests {
 
     #[test]
     fn a_task_that_nothing_holds_back_says_so() {
-        assert_eq!(
-            said(vec![]),
-            ["t_000000000001 (report) can be claimed: the next worker that asks for a task gets it."]
-        );
+        let expected = ["t_000000000001 (report) can be claimed: the next worker that asks for a task gets it."];
+        assert_eq!(said(vec![]), expected);
         let turn = said(vec![Reason::NoWorker { routes: gpu() }, Reason::WaitingTurn { ahead: 1 }]);
         assert_eq!(turn[0], "t_000000000001 (report) can be claimed, but has not been yet:");
         assert!(turn[1].contains("taskqueue loop --route gpu -- COMMAND"), "{turn:?}");

@@ -435,10 +435,8 @@ mod tests {
             named_definition(&given).err().and_then(|failure| failure.message().map(str::to_owned))
         };
         assert_eq!(message("vit-{seed}"), None);
-        assert_eq!(
-            message("{").as_deref(),
-            Some("--name {: write {KEY} for a value of the args, {{ and }} for braces")
-        );
+        let expected = Some("--name {: write {KEY} for a value of the args, {{ and }} for braces");
+        assert_eq!(message("{").as_deref(), expected);
         let long = message(&"x".repeat(257));
         assert_eq!(long.as_deref(), Some("--name: use at most 256 characters without control characters"));
     }

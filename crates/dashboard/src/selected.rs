@@ -240,10 +240,8 @@ pub(crate) mod tests {
         assert_eq!(filter(""), Ok("status not in []".to_owned()));
         assert_eq!(filter("status=failed"), Ok("status == \"failed\"".to_owned()));
         assert_eq!(filter("filter=args.a==1+or+args.b==2"), Ok("args.a==1 or args.b==2".to_owned()));
-        assert_eq!(
-            filter("status=failed&filter=args.a==1+or+args.b==2"),
-            Ok("status == \"failed\" and (args.a==1 or args.b==2)".to_owned())
-        );
+        let expected = Ok("status == \"failed\" and (args.a==1 or args.b==2)".to_owned());
+        assert_eq!(filter("status=failed&filter=args.a==1+or+args.b==2"), expected);
         let archived = |query: &str| {
             let both = selection(query).and_then(|selection| and(selection, "archived == true"))?;
             Ok::<_, Unreadable>(both.filter.map(|filter| filter.text().to_owned()))

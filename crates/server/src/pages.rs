@@ -348,11 +348,8 @@ mod session_tests {
         }
         let late = sessions(1).begin(&gate(), "brief", after(60)).map(drop);
         assert_eq!(late, Err(SignInRefusal::Wrong), "it has expired");
-        assert_eq!(
-            sessions(1).begin(&Gate::default(), "all", NOW).map(drop),
-            Err(SignInRefusal::Wrong),
-            "there is none"
-        );
+        let expected = Err(SignInRefusal::Wrong);
+        assert_eq!(sessions(1).begin(&Gate::default(), "all", NOW).map(drop), expected, "there is none");
     }
 
     #[test]

@@ -142,10 +142,8 @@ fn the_last_of_equal_keys_counts_and_the_others_are_not_validated() {
     let read = CreateTasksRequest::decode(body.as_bytes()).unwrap();
     let args = JsonObject::from_canonical(r#"{"b":1}"#);
     assert_eq!(read.tasks, [Ok((task_id(), Definition { args, ..Definition::default() }.into()))]);
-    assert_eq!(
-        whole::<CreateTasksRequest>(&format!(r#"{{"tasks":[{{{ID}}}],"tasks":7}}"#)).unwrap(),
-        r#"invalid_request ["body","tasks"]"#
-    );
+    let expected = r#"invalid_request ["body","tasks"]"#;
+    assert_eq!(whole::<CreateTasksRequest>(&format!(r#"{{"tasks":[{{{ID}}}],"tasks":7}}"#)).unwrap(), expected);
 }
 
 /// Returns the error of a single request with this body.
@@ -347,13 +345,11 @@ fn an_answer_reads_back_and_must_be_about_what_was_sent() {
     CreatedTasks::write(&mut out, task_id(), false);
     refuse(&mut out, &[("id", "t_abcdefghijkl")]);
     let text = out.end();
-    assert_eq!(
-        String::from_utf8_lossy(&text),
-        concat!(
-            r#"{"items":[{"id":"t_abcdefghijkl","outcome":"created"},{"id":"t_abcdefghijkl","outcome":"existing"},"#,
-            r#"{"id":"t_abcdefghijkl","outcome":"refused","error":{"code":"stale_run","message":"no","details":{"run_id":"x"}}}]}"#
-        )
+    let expected = concat!(
+        r#"{"items":[{"id":"t_abcdefghijkl","outcome":"created"},{"id":"t_abcdefghijkl","outcome":"existing"},"#,
+        r#"{"id":"t_abcdefghijkl","outcome":"refused","error":{"code":"stale_run","message":"no","details":{"run_id":"x"}}}]}"#
     );
+    assert_eq!(String::from_utf8_lossy(&text), expected);
     let created = answer(&text, |value| CreatedTasks::read(value, &[task_id(); 3])).unwrap();
     assert!(matches!(&created[..], [Ok(true), Ok(false), Err(error)] if is_stale(error)));
     assert!(answer(&text, |value| CreatedTasks::read(value, &[task_id(); 2])).is_err());

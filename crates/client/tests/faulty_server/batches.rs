@@ -82,10 +82,8 @@ fn assert_not_believed<T: std::fmt::Debug>(answer: &BatchAnswer<T>, what: &str) 
 async fn each_task_has_its_own_outcome_and_a_refused_one_the_error_of_a_single_creation() {
     let server = FaultyServer::start([ok(&items([created(1), conflict(2), existing(3)]))]).await;
     let answer = server.client().create_tasks(&queue(), &tasks([1, 2, 3])).await;
-    assert_eq!(
-        (answer.items[0].clone(), answer.items[2].clone()),
-        (Ok(CreateOutcome::Created), Ok(CreateOutcome::Existing))
-    );
+    let expected = (Ok(CreateOutcome::Created), Ok(CreateOutcome::Existing));
+    assert_eq!((answer.items[0].clone(), answer.items[2].clone()), expected);
     let refused = answer.items[1].as_ref().unwrap_err();
     assert_eq!(refused.code(), Some(ErrorCode::TaskIdConflict));
     assert!(
@@ -142,10 +140,8 @@ async fn what_is_larger_than_a_request_has_its_outcome_at_its_place_and_is_not_s
     tasks[1].1.args = large;
     let server = FaultyServer::start([ok(&items([created(1)])), ok(&items([created(3)]))]).await;
     let answer = server.client().create_tasks(&queue(), &tasks).await;
-    assert_eq!(
-        (answer.items[0].clone(), answer.items[2].clone()),
-        (Ok(CreateOutcome::Created), Ok(CreateOutcome::Created))
-    );
+    let expected = (Ok(CreateOutcome::Created), Ok(CreateOutcome::Created));
+    assert_eq!((answer.items[0].clone(), answer.items[2].clone()), expected);
     assert_eq!(answer.items[1].as_ref().unwrap_err().code(), Some(ErrorCode::RequestTooLarge));
     assert_eq!((server.requests().len(), answer.request_error), (2, None));
 }

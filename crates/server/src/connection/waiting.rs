@@ -430,11 +430,8 @@ mod tests {
             let mut request = Request::new(());
             *request.version_mut() = version;
             *request.headers_mut() = fields.iter().map(header).collect();
-            assert_eq!(
-                ResponseFormat::new(&request),
-                ResponseFormat { version, keep_alive, is_head: false },
-                "{fields:?}"
-            );
+            let expected = ResponseFormat { version, keep_alive, is_head: false };
+            assert_eq!(ResponseFormat::new(&request), expected, "{fields:?}");
         }
     }
 

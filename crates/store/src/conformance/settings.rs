@@ -279,9 +279,6 @@ pub async fn an_explanation_counts_who_comes_first_on_the_best_route(fixture: Fi
         .await;
     assert_eq!(explained(&fixture, 20).await.reasons, [Reason::WaitingTurn { ahead: 2 }], "not what cannot be claimed");
     fixture.ok(change_settings("q", limits(&[("gpu", Some(0))]))).await;
-    assert_eq!(
-        explained(&fixture, 20).await.reasons,
-        [Reason::WaitingTurn { ahead: 10 }],
-        "not on a route that is full"
-    );
+    let expected = [Reason::WaitingTurn { ahead: 10 }];
+    assert_eq!(explained(&fixture, 20).await.reasons, expected, "not on a route that is full");
 }

@@ -393,10 +393,9 @@ mod tests {
             args.conditions.filter = filter;
             args
         };
-        assert_eq!(
-            walked(Change::Cancel, &args(Some("args.a == 1 or args.b == 2".to_owned()))),
-            TaskSelection::all().filter(r#"(args.a == 1 or args.b == 2) and status in ["pending", "running"]"#)
-        );
+        let expected =
+            TaskSelection::all().filter(r#"(args.a == 1 or args.b == 2) and status in ["pending", "running"]"#);
+        assert_eq!(walked(Change::Cancel, &args(Some("args.a == 1 or args.b == 2".to_owned()))), expected);
         assert_eq!(
             walked(Change::Requeue, &args(None)),
             TaskSelection::all().filter(r#"status in ["failed", "cancelled"]"#)

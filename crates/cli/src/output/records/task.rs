@@ -388,11 +388,8 @@ mod tests {
     fn a_step_of_a_total_gives_the_part_the_rate_and_the_time_that_is_left() {
         let seen = view(r#"{"loss":0.31,"note":"warm up","step":200,"total":1000}"#);
         assert_eq!(seen.percent().as_deref(), Some("20 %"));
-        assert_eq!(
-            seen.measures(),
-            "20 %  200/1000  2 steps/s  ETA 6m",
-            "400 seconds at this rate, of which 10 are over"
-        );
+        let expected = "20 %  200/1000  2 steps/s  ETA 6m";
+        assert_eq!(seen.measures(), expected, "400 seconds at this rate, of which 10 are over");
         assert_eq!(seen.said(), "loss=0.31 note=warm up");
         assert_eq!(seen.short(), "20 % (ETA 6m)");
         assert_eq!(seen.bar(10).as_deref(), Some("[==>       ]"));

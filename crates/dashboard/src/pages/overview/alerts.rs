@@ -355,10 +355,8 @@ mod tests {
         of_one.iter().chain(&[starving("r", 0), starving("r", 1), starving("s", 0)]).for_each(|one| alerts.add(one));
         alerts.add_untold(1_000);
         let told = alerts.lines();
-        assert_eq!(
-            (told[0].subject().as_str(), told[0].text().as_str()),
-            ("3 queues", "1,009 routes have tasks and no worker.")
-        );
+        let expected = ("3 queues", "1,009 routes have tasks and no worker.");
+        assert_eq!((told[0].subject().as_str(), told[0].text().as_str()), expected);
         assert_eq!((told[0].alerts.len(), told[0].more()), (ALERTS_SHOWN, 1_009 - ALERTS_SHOWN as u64));
         assert_eq!(lines(&[starving("q", 7)])[0].alone().map(|alert| alert.subject.as_str()), Some("q · r7"));
         assert!(lines(&[]).is_empty());

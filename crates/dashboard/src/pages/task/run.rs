@@ -188,10 +188,8 @@ mod tests {
 
     #[test]
     fn digits_are_grouped_if_there_is_nothing_else() {
-        assert_eq!(
-            (grouped("10000").as_str(), grouped("0.5").as_str(), grouped("-3").as_str()),
-            ("10,000", "0.5", "-3")
-        );
+        let expected = ("10,000", "0.5", "-3");
+        assert_eq!((grouped("10000").as_str(), grouped("0.5").as_str(), grouped("-3").as_str()), expected);
     }
 
     #[test]

@@ -475,11 +475,8 @@ mod tests {
         let actions = ["cancel", "requeue", "delete", "priority", "routes", "args", "archive", "unarchive"];
         for (word, applies) in actions.into_iter().zip([2, 2, 4, 4, 4, 4, 3, 3]) {
             let action = Action::read(Some(word)).expect(word);
-            assert_eq!(
-                (counts.of(action.applies_to()), left_out(action, &counts).len() as u64),
-                (applies, 5 - applies),
-                "{word}"
-            );
+            let expected = (applies, 5 - applies);
+            assert_eq!((counts.of(action.applies_to()), left_out(action, &counts).len() as u64), expected, "{word}");
         }
         let counts = TargetCounts { by_status: [0; 5], done_before: 2 };
         assert_eq!(left_out(Action::Archive, &counts), ["2 left out: archived already."]);
