@@ -321,9 +321,8 @@ mod tests {
         let expected = " Its worker, on gpu-3, slot 2, pid 9, was last heard of 20s ago.";
         assert_eq!(known.heard_of(at, TEST_TIME), expected);
         let reason = Reason::NotPending { status: Status::Running, last_heard_at: Some(at) };
-        assert!(
-            said(vec![reason])[0].ends_with(" --follow shows what it prints. Its worker was last heard of 20s ago.")
-        );
+        let expected = " --follow shows what it prints. Its worker was last heard of 20s ago.";
+        assert!(said(vec![reason])[0].ends_with(expected));
     }
 
     #[test]

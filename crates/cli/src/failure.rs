@@ -451,10 +451,8 @@ mod tests {
     #[test]
     fn a_refused_token_and_a_missing_one_are_told_apart() {
         let wrong = unauthorized(Some(&Source::Environment("TASKQUEUE_TOKEN")), None);
-        assert!(
-            wrong.starts_with("the server does not accept the token of environment TASKQUEUE_TOKEN (unauth"),
-            "{wrong}"
-        );
+        let expected = "the server does not accept the token of environment TASKQUEUE_TOKEN (unauth";
+        assert!(wrong.starts_with(expected), "{wrong}");
         assert!(unauthorized(None, None).starts_with("the server needs a token (unauthorized); give "));
         assert_eq!(unauthorized(None, Some("why")), "the server needs a token (unauthorized); why");
     }

@@ -381,9 +381,8 @@ mod tests {
         assert_eq!(newer.code(), None);
         assert!(matches!(newer, Error::Api { code: Code::Other(text), .. } if text == "teapot"));
 
-        for (status, body) in
-            [(500, "<html>"), (404, "{}"), (409, r#"{"error":"x"}"#), (302, ""), (200, "{}"), (202, "")]
-        {
+        let cases = [(500, "<html>"), (404, "{}"), (409, r#"{"error":"x"}"#), (302, ""), (200, "{}"), (202, "")];
+        for (status, body) in cases {
             let error = answer(status, body).no_content().unwrap_err();
             assert!(matches!(error, Error::Protocol { status: found, .. } if found == status), "{error:?}");
         }

@@ -279,11 +279,8 @@ pub(crate) mod tests {
             ("args.my key", false),
             ("args.", false),
         ] {
-            assert_eq!(
-                (is_for_filters(path), TaskFilter::parse(&format!("exists({path})")).is_ok()),
-                (expected, expected),
-                "{path}"
-            );
+            assert_eq!(is_for_filters(path), expected, "{path}");
+            assert_eq!(TaskFilter::parse(&format!("exists({path})")).is_ok(), expected, "{path}");
         }
     }
 

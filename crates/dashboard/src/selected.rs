@@ -248,10 +248,8 @@ pub(crate) mod tests {
         };
         assert_eq!(archived(""), Ok(Some("archived == true".to_owned())));
         assert_eq!(archived("filter=a.b"), Err(filter("filter=a.b").unwrap_err()), "wrong alone");
-        assert_eq!(
-            archived("filter=args.a==1+or+args.b==2"),
-            Ok(Some("(args.a==1 or args.b==2) and archived == true".to_owned()))
-        );
+        let expected = "(args.a==1 or args.b==2) and archived == true".to_owned();
+        assert_eq!(archived("filter=args.a==1+or+args.b==2"), Ok(Some(expected)));
         let wrong = filter("status=failed&filter=priority==1)+or+(priority==2").unwrap_err();
         assert_eq!((wrong.parameter, wrong.column), ("filter", Some(12)));
     }

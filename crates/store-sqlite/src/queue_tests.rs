@@ -92,9 +92,9 @@ async fn runs_that_began_before_a_limit_or_before_a_restart_count() {
         }
     }
     store.write(claim("r", "gpu", 100)).await.unwrap();
-    assert!(
-        is_claimed(store, "gpu", 1).await && is_claimed(store, "gpu", 2).await && is_claimed(store, "cpu", 3).await
-    );
+    for (route, run) in [("gpu", 1), ("gpu", 2), ("cpu", 3)] {
+        assert!(is_claimed(store, route, run).await, "{route} {run}");
+    }
     store.write(change_settings("q", limits(4, 2))).await.unwrap();
     assert!(!is_claimed(store, "gpu", 4).await);
     assert!(is_claimed(store, "cpu", 5).await);

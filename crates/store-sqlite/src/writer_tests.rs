@@ -241,11 +241,8 @@ fn queues_that_fill_the_memory_of_pending_tasks_leave_each_other_queue_its_share
     }
     for name in ["q", "late"] {
         assert!(serve_one(&mut writer, in_queue(name, 0..15)).is_ok(), "{name}");
-        assert!(
-            serve(&mut writer, (15..20).map(|n| create(name, n, Definition::default())).collect())
-                .into_iter()
-                .all(|created| created.is_ok())
-        );
+        let created = serve(&mut writer, (15..20).map(|n| create(name, n, Definition::default())).collect());
+        assert!(created.into_iter().all(|created| created.is_ok()));
         assert_eq!(serve_one(&mut writer, in_queue(name, 20..1_000)), Err(StoreError::Busy), "more than its share");
         let one_by_one: Vec<_> = (20..1_000).map(|n| create(name, n, Definition::default())).collect();
         let created = serve(&mut writer, one_by_one).into_iter().filter(Result::is_ok).count();

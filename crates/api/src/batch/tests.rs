@@ -87,10 +87,8 @@ fn a_batch_of_another_shape_is_refused_as_a_whole() {
         ("\u{feff}{}", r#"invalid_request ["body"]"#),
     ]);
     assert_eq!(whole::<CreateTasksRequest>(&format!(r#" {{ "tasks" : [ {{{ID}}} ] }} "#)), None);
-    assert_eq!(
-        whole::<CreateTasksRequest>(&format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), BATCH_ITEMS))),
-        None
-    );
+    let most = format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), BATCH_ITEMS));
+    assert_eq!(whole::<CreateTasksRequest>(&most), None);
     refused_as::<ClaimTasksRequest>(&[
         ("{}", r#"invalid_request ["body","route"] ["body","run_ids"]"#),
         (r#"{"route":"a","run_ids":[]}"#, r#"invalid_request ["body","run_ids"]"#),
@@ -169,12 +167,8 @@ fn a_bad_item_is_refused_as_the_single_request_would_be_and_its_neighbours_are_n
         let batch = format!(r#"{{"tasks":[{{{ID}}},{{{members},"id":"t_0123456789ab"}},{{{ID}}}]}}"#);
         let read = CreateTasksRequest::decode(batch.as_bytes()).unwrap().tasks;
         let expected = single::<Creation>(&format!("{{{members}}}"));
-        assert_eq!(
-            read[1],
-            Err(Box::new(("t_0123456789ab".to_owned(), expected))),
-            "{}",
-            &members[..members.len().min(80)]
-        );
+        let expected = Err(Box::new(("t_0123456789ab".to_owned(), expected)));
+        assert_eq!(read[1], expected, "{}", &members[..members.len().min(80)]);
         let good = Ok((task_id(), Creation::default()));
         assert!(read.len() == 3 && read[0] == good && read[2] == good);
     }
@@ -208,9 +202,8 @@ fn an_item_may_be_as_large_as_the_single_request() {
     assert_eq!(read[1], Err(Box::new(("t_0123456789ab".to_owned(), ItemError::TooLarge))));
     let large = format!(r#"{{"reports":[{{{RUN},"action":"fail","error":"{}"}}]}}"#, "x".repeat(REQUEST_BODY_BYTES));
     let read = ReportRunsRequest::decode(large.as_bytes()).unwrap().reports;
-    assert!(
-        matches!(&read[..], [Err(refused)] if refused.1 == ItemError::TooLarge && refused.0.run_id == "r_abcdefghijkl")
-    );
+    let [Err(refused)] = &read[..] else { panic!("{read:?}") };
+    assert!(refused.1 == ItemError::TooLarge && refused.0.run_id == "r_abcdefghijkl");
 }
 
 #[test]

@@ -357,9 +357,8 @@ fn a_failure_is_tried_again_unless_it_says_otherwise() {
         let body = format!(r#"{{"run_id":"r_abcdefghijkl","error":{{"type":"E","message":"m"}}{retry}}}"#);
         decode::<FailRequest>(body.as_bytes()).map(|fail| fail.retry)
     };
-    for (given, retry) in
-        [("", true), (r#","retry":null"#, true), (r#","retry":true"#, true), (r#","retry":false"#, false)]
-    {
+    let cases = [("", true), (r#","retry":null"#, true), (r#","retry":true"#, true), (r#","retry":false"#, false)];
+    for (given, retry) in cases {
         assert_eq!(fail(given), Ok(retry), "{given}");
     }
     for given in [r#","retry":0"#, r#","retry":"false""#, r#","retry":[]"#, r#","retry_delay":1"#] {

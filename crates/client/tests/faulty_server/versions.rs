@@ -47,10 +47,8 @@ async fn a_server_that_does_not_know_capabilities_has_none() {
     let server = FaultyServer::start([refusal(404, "not_found", "")]).await;
     assert_eq!(server.client().capabilities().await, Ok(Capabilities::default()));
     let server = FaultyServer::start([answer(404, "", "<html>")]).await;
-    assert!(
-        matches!(server.client().capabilities().await, Err(Error::Protocol { status: 404, .. })),
-        "another program"
-    );
+    let other_program = server.client().capabilities().await;
+    assert!(matches!(other_program, Err(Error::Protocol { status: 404, .. })), "{other_program:?}");
     let server = FaultyServer::start([ok(r#"{"features":["merge-updates","new"],"more":1}"#)]).await;
     let found = server.client().capabilities().await.unwrap();
     assert!(found.has(capabilities::MERGE_UPDATES) && found.has("new") && !found.has("delay"));

@@ -211,12 +211,8 @@ async fn what_is_wrong_with_the_whole_changes_nothing() {
     ];
     for (path, body) in &cases {
         let answered = call(&http, "POST", path, body).await;
-        assert_eq!(
-            (answered.status, answered.code().as_str()),
-            (422, "invalid_request"),
-            "{}",
-            &body[..body.len().min(99)]
-        );
+        let seen = (answered.status, answered.code());
+        assert_eq!(seen, (422, "invalid_request".to_owned()), "{}", &body[..body.len().min(99)]);
         assert!(answered.details()["errors"].is_array() && answered.body.len() < 10_000);
     }
     expect(&http, StatusCode::NOT_FOUND, "GET", &format!("/api/v2/queues/q/tasks/{TASK}"), "").await;

@@ -94,11 +94,8 @@ pub async fn observations_are_listed_filtered_counted_and_grouped(fixture: Fixtu
     };
     for (limit, shown, ends) in [(1, 1, false), (2, 2, true)] {
         let page = page(vec![by_status], None, limit).await;
-        assert_eq!(
-            (page.count, page.groups.len(), page.next.is_none()),
-            (10, shown, ends),
-            "a full page may be the last"
-        );
+        let seen = (page.count, page.groups.len(), page.next.is_none());
+        assert_eq!(seen, (10, shown, ends), "a full page may be the last");
     }
     let grouped = async |dimensions: Vec<WorkerDimension>, filter: Option<&str>| {
         let page = page(dimensions, filter, 100).await;

@@ -513,9 +513,8 @@ mod tests {
             + text.lines().filter(|line| line.starts_with('[')).map(|line| line.len() + 1).sum::<usize>()
             + 1;
         assert_eq!(text.len(), expected);
-        assert!(
-            note.unwrap().ends_with("keeps the first 6 and the last 16384 bytes of the output, not the 83627 between")
-        );
+        let expected = "keeps the first 6 and the last 16384 bytes of the output, not the 83627 between";
+        assert!(note.unwrap().ends_with(expected));
     }
 
     #[test]

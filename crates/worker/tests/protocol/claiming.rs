@@ -142,9 +142,8 @@ async fn a_slot_whose_claim_is_in_doubt_does_not_wait_for_the_one_that_waits_for
 
 #[tokio::test]
 async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
-    for (idle_timeout, expected) in
-        [(None, EndReason::Stopped), (Some(Duration::from_millis(50)), EndReason::ServerUnreachable)]
-    {
+    let cases = [(None, EndReason::Stopped), (Some(Duration::from_millis(50)), EndReason::ServerUnreachable)];
+    for (idle_timeout, expected) in cases {
         let server = Server::claiming([disconnect(), disconnect(), task(1)]).await;
         let settings = Settings { idle_timeout, ..backing_off(Duration::from_secs(60)) };
         let worker = TestWorker::patient(&server, settings, Duration::from_secs(20));

@@ -229,9 +229,8 @@ mod tests {
 
     #[test]
     fn a_filter_can_name_numbers_texts_and_words() {
-        for (json, literal) in
-            [("0.1", Some("0.1")), ("\"a\\\"b\"", Some("\"a\\\"b\"")), ("true", Some("true")), ("[]", None)]
-        {
+        let cases = [("0.1", Some("0.1")), ("\"a\\\"b\"", Some("\"a\\\"b\"")), ("true", Some("true")), ("[]", None)];
+        for (json, literal) in cases {
             assert_eq!(value(json).literal().as_deref(), literal, "{json}");
         }
     }

@@ -266,10 +266,8 @@ mod tests {
         assert_eq!(changed(&Query::parse("filter=a&page=2")), None);
         let menu =
             Query::parse("column=args.a&set.column=args.b&set.column=args.c&add=args.d&set.axis=args.e&apply=column");
-        assert_eq!(
-            changed(&menu).map(|query| query.to_string()).as_deref(),
-            Some("column=args.b&column=args.c&column=args.d")
-        );
+        let expected = Some("column=args.b&column=args.c&column=args.d");
+        assert_eq!(changed(&menu).map(|query| query.to_string()).as_deref(), expected);
         let from_list = Query::parse("status=running&id=t_exampletask0&order_by=name&cursor=x");
         assert_eq!(changed(&from_list).map(|query| query.to_string()).as_deref(), Some("id=t_exampletask0"));
         let all = Query::parse("status=running&id=t_exampletask0&all=1");

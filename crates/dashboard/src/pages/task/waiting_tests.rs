@@ -84,9 +84,8 @@ fn every_reason_is_a_sentence_and_nobody_is_said_to_take_what_cannot_be_claimed(
 #[test]
 fn who_comes_first_is_counted_as_far_as_it_is_known() {
     assert_eq!(texts(&told(vec![]))[0], "A worker for its routes is idle: it should take the task in a moment.");
-    for (ahead, text) in
-        [(1, "1 task comes first."), (7, "7 tasks come first."), (1_000, "1000 tasks or more come first.")]
-    {
+    let cases = [(1, "1 task comes first."), (7, "7 tasks come first."), (1_000, "1000 tasks or more come first.")];
+    for (ahead, text) in cases {
         assert_eq!(texts(&told(vec![Reason::WaitingTurn { ahead }]))[0], text);
     }
     let alone = told(vec![Reason::NoWorker { routes: routes() }]);

@@ -480,9 +480,8 @@ mod tests {
 
     #[test]
     fn filters_on_the_definition_outlast_a_run_and_others_do_not() {
-        for filter in
-            ["args.lr < 0.1 and 'gpu' in routes", "name == 'x' or id == 't_aaaaaaaaaaaa'", "metadata.a.b == 1"]
-        {
+        let cases = ["args.lr < 0.1 and 'gpu' in routes", "name == 'x' or id == 't_aaaaaaaaaaaa'", "metadata.a.b == 1"];
+        for filter in cases {
             assert!(outlasts_a_run(filter), "{filter}");
         }
         for filter in [
@@ -567,14 +566,9 @@ mod tests {
         let all = TaskSelection::all();
         let none = ConditionArgs::default();
         assert_eq!(beyond(&all, &none, &BTreeSet::new()), Some(all.clone()));
-        assert_eq!(
-            beyond(
-                &all,
-                &ConditionArgs { filter: Some("args.x == 1 or args.y == 2".to_owned()), ..none.clone() },
-                &served
-            ),
-            Some(all.clone().filter("(args.x == 1 or args.y == 2) and \"a\" not in routes and \"b\" not in routes"))
-        );
+        let some = ConditionArgs { filter: Some("args.x == 1 or args.y == 2".to_owned()), ..none.clone() };
+        let expected = "(args.x == 1 or args.y == 2) and \"a\" not in routes and \"b\" not in routes";
+        assert_eq!(beyond(&all, &some, &served), Some(all.clone().filter(expected)));
         let many: BTreeSet<String> = (0..1000).map(|number| format!("route-{number}")).collect();
         assert_eq!(beyond(&all, &none, &many), None);
     }

@@ -89,10 +89,8 @@ fn without_workers_nothing_is_expected_to_end() {
     let mut view = view(now, routes());
     view.snapshot.as_mut().unwrap().queues[0].has_workers = false;
     let lines = drawn(&view, now, 110, 12);
-    assert!(
-        lines[2].ends_with("1.0    -") && lines[4].starts_with("default: 1.0 finished/s, no workers"),
-        "{lines:#?}"
-    );
+    assert!(lines[2].ends_with("1.0    -"), "{lines:#?}");
+    assert!(lines[4].starts_with("default: 1.0 finished/s, no workers"), "{lines:#?}");
 }
 
 #[test]
