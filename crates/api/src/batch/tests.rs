@@ -41,9 +41,11 @@ fn whole<B: BatchBody>(body: &str) -> Option<String> {
     }
 }
 
-fn refused_as<B: BatchBody>(cases: &[(&str, &str)]) {
-    for (body, expected) in cases {
-        assert_eq!(whole::<B>(body).as_deref(), Some(*expected), "{}", &body[..body.len().min(200)]);
+/// Each of these bodies is an invalid request because of what stands at these locations.
+fn refused_for<B: BatchBody>(cases: &[(&str, &str)]) {
+    for (body, locations) in cases {
+        let expected = Some(format!("invalid_request {locations}"));
+        assert_eq!(whole::<B>(body), expected, "{}", &body[..body.len().min(200)]);
     }
 }
 
@@ -53,84 +55,70 @@ fn repeated(item: &str, count: usize) -> String {
 
 #[test]
 fn a_wrong_item_is_named_and_not_missed_in_the_count_of_the_others() {
-    refused_as::<ClaimTasksRequest>(&[
-        (r#"{"route":"a","run_ids":["x","y"],"workers":[{},7]}"#, r#"invalid_request ["body","workers",1]"#),
-        (r#"{"route":"a","run_ids":["x",7],"workers":[{},{}]}"#, r#"invalid_request ["body","run_ids",1]"#),
+    refused_for::<ClaimTasksRequest>(&[
+        (r#"{"route":"a","run_ids":["x","y"],"workers":[{},7]}"#, r#"["body","workers",1]"#),
+        (r#"{"route":"a","run_ids":["x",7],"workers":[{},{}]}"#, r#"["body","run_ids",1]"#),
     ]);
 }
 
 #[test]
 fn a_batch_of_another_shape_is_refused_as_a_whole() {
-    refused_as::<CreateTasksRequest>(&[
-        ("", r#"invalid_request ["body"]"#),
-        ("null", r#"invalid_request ["body"]"#),
-        ("[]", r#"invalid_request ["body"]"#),
-        ("{}", r#"invalid_request ["body","tasks"]"#),
-        (r#"{"tasks":null}"#, r#"invalid_request ["body","tasks"]"#),
-        (r#"{"tasks":{}}"#, r#"invalid_request ["body","tasks"]"#),
-        (r#"{"tasks":[]}"#, r#"invalid_request ["body","tasks"]"#),
-        (r#"{"tasks":[[]]}"#, r#"invalid_request ["body","tasks",0]"#),
-        (r#"{"tasks":[{}]}"#, r#"invalid_request ["body","tasks",0,"id"]"#),
-        (r#"{"tasks":[{"id":null}]}"#, r#"invalid_request ["body","tasks",0,"id"]"#),
-        (
-            &format!(r#"{{"tasks":[{{{ID}}},7,{{"id":7}}]}}"#),
-            r#"invalid_request ["body","tasks",1] ["body","tasks",2,"id"]"#,
-        ),
-        (&format!(r#"{{"tasks":[{{{ID}}}],"x":1}}"#), r#"invalid_request ["body","x"]"#),
-        (&format!(r#"{{"tasks":[{{{ID}}}],"\ud800":1}}"#), r#"invalid_request ["body"]"#),
-        (
-            &format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), BATCH_ITEMS + 1)),
-            r#"invalid_request ["body","tasks"]"#,
-        ),
-        (&format!(r#"{{"tasks":[{{{ID}}}]}}x"#), r#"invalid_request ["body"]"#),
-        (&format!(r#"{{"tasks":[{{{ID}}},{{]}}"#), r#"invalid_request ["body"]"#),
-        ("\u{feff}{}", r#"invalid_request ["body"]"#),
+    refused_for::<CreateTasksRequest>(&[
+        ("", r#"["body"]"#),
+        ("null", r#"["body"]"#),
+        ("[]", r#"["body"]"#),
+        ("{}", r#"["body","tasks"]"#),
+        (r#"{"tasks":null}"#, r#"["body","tasks"]"#),
+        (r#"{"tasks":{}}"#, r#"["body","tasks"]"#),
+        (r#"{"tasks":[]}"#, r#"["body","tasks"]"#),
+        (r#"{"tasks":[[]]}"#, r#"["body","tasks",0]"#),
+        (r#"{"tasks":[{}]}"#, r#"["body","tasks",0,"id"]"#),
+        (r#"{"tasks":[{"id":null}]}"#, r#"["body","tasks",0,"id"]"#),
+        (&format!(r#"{{"tasks":[{{{ID}}},7,{{"id":7}}]}}"#), r#"["body","tasks",1] ["body","tasks",2,"id"]"#),
+        (&format!(r#"{{"tasks":[{{{ID}}}],"x":1}}"#), r#"["body","x"]"#),
+        (&format!(r#"{{"tasks":[{{{ID}}}],"\ud800":1}}"#), r#"["body"]"#),
+        (&format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), BATCH_ITEMS + 1)), r#"["body","tasks"]"#),
+        (&format!(r#"{{"tasks":[{{{ID}}}]}}x"#), r#"["body"]"#),
+        (&format!(r#"{{"tasks":[{{{ID}}},{{]}}"#), r#"["body"]"#),
+        ("\u{feff}{}", r#"["body"]"#),
     ]);
     assert_eq!(whole::<CreateTasksRequest>(&format!(r#" {{ "tasks" : [ {{{ID}}} ] }} "#)), None);
     let most = format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), BATCH_ITEMS));
     assert_eq!(whole::<CreateTasksRequest>(&most), None);
-    refused_as::<ClaimTasksRequest>(&[
-        ("{}", r#"invalid_request ["body","route"] ["body","run_ids"]"#),
-        (r#"{"route":"a","run_ids":[]}"#, r#"invalid_request ["body","run_ids"]"#),
-        (r#"{"route":"-","run_ids":["r_abcdefghijkl"]}"#, r#"invalid_request ["body","route"]"#),
-        (r#"{"route":"a","run_ids":["r_abcdefghijkl",1]}"#, r#"invalid_request ["body","run_ids",1]"#),
-        (r#"{"route":"a","run_ids":["x","y","x"]}"#, r#"invalid_request ["body","run_ids",2]"#),
-        (r#"{"route":"a","run_ids":["x"],"worker":[]}"#, r#"invalid_request ["body","worker"]"#),
-        (r#"{"route":"a","run_ids":["x","y"],"workers":[{}]}"#, r#"invalid_request ["body","workers"]"#),
-        (r#"{"route":"a","run_ids":["x"],"workers":null}"#, r#"invalid_request ["body","workers"]"#),
+    refused_for::<ClaimTasksRequest>(&[
+        ("{}", r#"["body","route"] ["body","run_ids"]"#),
+        (r#"{"route":"a","run_ids":[]}"#, r#"["body","run_ids"]"#),
+        (r#"{"route":"-","run_ids":["r_abcdefghijkl"]}"#, r#"["body","route"]"#),
+        (r#"{"route":"a","run_ids":["r_abcdefghijkl",1]}"#, r#"["body","run_ids",1]"#),
+        (r#"{"route":"a","run_ids":["x","y","x"]}"#, r#"["body","run_ids",2]"#),
+        (r#"{"route":"a","run_ids":["x"],"worker":[]}"#, r#"["body","worker"]"#),
+        (r#"{"route":"a","run_ids":["x","y"],"workers":[{}]}"#, r#"["body","workers"]"#),
+        (r#"{"route":"a","run_ids":["x"],"workers":null}"#, r#"["body","workers"]"#),
         (
             &format!(r#"{{"route":"a","run_ids":["x"],"workers":[{{"a":"{}"}}]}}"#, "x".repeat(249)),
-            r#"invalid_request ["body","workers",0]"#,
+            r#"["body","workers",0]"#,
         ),
         (
             &format!(
                 r#"{{"route":"a","run_ids":["x"],"worker":{{"a":"{}"}},"workers":[{{"slot":1}}]}}"#,
                 "x".repeat(4_080)
             ),
-            r#"invalid_request ["body","workers"]"#,
+            r#"["body","workers"]"#,
         ),
-        (r#"{"route":"a","run_ids":["x"],"run_id":"x"}"#, r#"invalid_request ["body","run_id"]"#),
+        (r#"{"route":"a","run_ids":["x"],"run_id":"x"}"#, r#"["body","run_id"]"#),
         (
             &format!(r#"{{"route":"a","run_ids":["x"],"worker":{{"a":"{}"}}}}"#, "x".repeat(2 * REQUEST_BODY_BYTES)),
-            r#"invalid_request ["body","worker"]"#,
-        ),
-        (
-            &format!(r#"{{"route":"a","run_ids":["x"],"worker":{{"a":{}1{}}}}}"#, "[".repeat(64), "]".repeat(64)),
-            "json_too_deep ",
+            r#"["body","worker"]"#,
         ),
     ]);
     assert_eq!(whole::<ClaimTasksRequest>(r#"{"route":"a","run_ids":["x"],"worker":null}"#), None);
-    refused_as::<ReportRunsRequest>(&[
-        (&format!(r#"{{"reports":[{{{RUN}}}]}}"#), r#"invalid_request ["body","reports",0,"action"]"#),
-        (
-            &format!(r#"{{"reports":[{{{RUN},"action":"output"}}]}}"#),
-            r#"invalid_request ["body","reports",0,"action"]"#,
-        ),
-        (&format!(r#"{{"reports":[{{{RUN},"action":null}}]}}"#), r#"invalid_request ["body","reports",0,"action"]"#),
-        (
-            r#"{"reports":[{"action":"complete"}]}"#,
-            r#"invalid_request ["body","reports",0,"task_id"] ["body","reports",0,"run_id"]"#,
-        ),
+    let deep = format!(r#"{{"route":"a","run_ids":["x"],"worker":{{"a":{}1{}}}}}"#, "[".repeat(64), "]".repeat(64));
+    assert_eq!(whole::<ClaimTasksRequest>(&deep).as_deref(), Some("json_too_deep "));
+    refused_for::<ReportRunsRequest>(&[
+        (&format!(r#"{{"reports":[{{{RUN}}}]}}"#), r#"["body","reports",0,"action"]"#),
+        (&format!(r#"{{"reports":[{{{RUN},"action":"output"}}]}}"#), r#"["body","reports",0,"action"]"#),
+        (&format!(r#"{{"reports":[{{{RUN},"action":null}}]}}"#), r#"["body","reports",0,"action"]"#),
+        (r#"{"reports":[{"action":"complete"}]}"#, r#"["body","reports",0,"task_id"] ["body","reports",0,"run_id"]"#),
     ]);
 }
 
