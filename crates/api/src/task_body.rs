@@ -490,10 +490,8 @@ mod scheduling_tests {
             dependencies: Some(Dependencies::default()),
             ..Update::default()
         };
-        is_body::<UpdateTaskRequest, _>(
-            &cleared,
-            r#"{"not_before":null,"retry_delay":null,"timeout_seconds":null,"dependencies":[]}"#,
-        );
+        let text = r#"{"not_before":null,"retry_delay":null,"timeout_seconds":null,"dependencies":[]}"#;
+        is_body::<UpdateTaskRequest, _>(&cleared, text);
         let absent = decode::<Update>(br#"{"priority":1,"on_dependency_failure":null,"archived":null}"#);
         assert_eq!(absent, Ok(Update { priority: Some(1), ..Update::default() }));
         for nothing in [r#"{"archived":null}"#, r#"{"on_dependency_failure":null}"#, "{}"] {

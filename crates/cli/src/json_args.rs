@@ -623,11 +623,8 @@ mod tests {
             ..Update::default()
         };
         assert_eq!(change(&none), cleared);
-        let new = SchedulingArgs {
-            timeout: Some(60),
-            on_dependency_failure: Some(OnDependencyFailure::Cancel),
-            ..delayed(10)
-        };
+        let on_dependency_failure = Some(OnDependencyFailure::Cancel);
+        let new = SchedulingArgs { timeout: Some(60), on_dependency_failure, ..delayed(10) };
         let changed = Update {
             not_before: Some(Some(NOW.plus_seconds(10))),
             timeout_seconds: Some(Some(60)),

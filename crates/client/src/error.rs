@@ -321,13 +321,13 @@ mod tests {
     use super::*;
 
     fn api(status: u16, code: &str) -> Error {
-        Error::Api {
-            status,
-            code: code.into(),
-            message: String::new(),
-            details: JsonObject::empty(),
-            retry_after: None,
-        }
+        let (message, details) = (String::new(), JsonObject::empty());
+        Error::Api { status, code: code.into(), message, details, retry_after: None }
+    }
+
+    fn answer(status: u16, server: Option<&str>, body: &str) -> Answer {
+        let (server, body) = (server.map(str::to_owned), body.into());
+        Answer { status, server_version: None, retry_after: None, server, wait_applied: None, body }
     }
 
     #[test]
@@ -362,14 +362,7 @@ mod tests {
 
     #[test]
     fn an_error_envelope_keeps_code_message_and_details() {
-        let answer = |status, body: &str| Answer {
-            status,
-            server_version: None,
-            retry_after: None,
-            server: None,
-            wait_applied: None,
-            body: body.into(),
-        };
+        let answer = |status, body: &str| answer(status, None, body);
         let known = answer(409, r#"{"error":{"code":"stale_run","message":"m","details":{"b":1,"a":2.0}}}"#);
         let Err(Error::Api { status: 409, code, message, details, .. }) = known.no_content() else {
             panic!("{known:?}")
@@ -390,14 +383,6 @@ mod tests {
 
     #[test]
     fn an_answer_of_another_program_is_described() {
-        let answer = |server: Option<&str>, body: &str| Answer {
-            status: 404,
-            server_version: None,
-            retry_after: None,
-            server: server.map(str::to_owned),
-            wait_applied: None,
-            body: body.into(),
-        };
         let long = "x".repeat(100);
         let cases = [
             (None, "", "status 404 with an empty body".to_owned()),
@@ -406,7 +391,7 @@ mod tests {
             (None, &long, format!("status 404 with the text \"{}…\"", "x".repeat(60))),
         ];
         for (server, body, expected) in cases {
-            let Err(Error::Protocol { message, .. }) = answer(server, body).no_content() else { panic!("{body}") };
+            let Err(Error::Protocol { message, .. }) = answer(404, server, body).no_content() else { panic!("{body}") };
             assert_eq!(message, expected);
         }
     }

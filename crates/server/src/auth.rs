@@ -310,10 +310,8 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 
     fn named(name: &str, expires_at: Option<Timestamp>) -> NamedToken {
-        let grant = Grant {
-            scopes: [Scope::Read].into_iter().collect(),
-            queues: QueuePattern::parse("*").into_iter().collect(),
-        };
+        let queues = QueuePattern::parse("*").into_iter().collect();
+        let grant = Grant { scopes: [Scope::Read].into_iter().collect(), queues };
         NamedToken::new(name, grant, expires_at)
     }
 

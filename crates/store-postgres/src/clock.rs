@@ -140,12 +140,8 @@ mod tests {
     #[test]
     fn time_that_is_ahead_of_the_database_is_slowed_down_by_a_hundredth() {
         let last = Timestamp::from_micros(START * SECOND);
-        let row = ClockRow {
-            micros: START * SECOND - 95 * SECOND,
-            offset_micros: 100 * SECOND,
-            last_scan_at: Some(last),
-            ahead_since: None,
-        };
+        let (micros, offset_micros) = (START * SECOND - 95 * SECOND, 100 * SECOND);
+        let row = ClockRow { micros, offset_micros, last_scan_at: Some(last), ahead_since: None };
         let clock = Clock::of_scan(row, 0);
         assert_eq!(clock.offset_micros, 100 * SECOND - SECOND / 20);
         assert_eq!(clock.now.as_micros(), START * SECOND + 5 * SECOND - SECOND / 20);

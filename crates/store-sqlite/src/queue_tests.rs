@@ -152,11 +152,8 @@ impl Opened {
 
 /// Keeps tasks of a state for so many seconds, or for ever.
 fn kept(succeeded: Option<u64>, cancelled: Option<u64>) -> SettingsPatch {
-    let retention = RetentionPatch {
-        succeeded_seconds: Some(succeeded),
-        cancelled_seconds: Some(cancelled),
-        ..RetentionPatch::default()
-    };
+    let (succeeded_seconds, cancelled_seconds) = (Some(succeeded), Some(cancelled));
+    let retention = RetentionPatch { succeeded_seconds, cancelled_seconds, ..RetentionPatch::default() };
     SettingsPatch { retention, ..SettingsPatch::default() }
 }
 

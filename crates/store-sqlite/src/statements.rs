@@ -242,6 +242,7 @@ mod tests {
     fn what_is_looked_for_is_found_by_its_index() {
         let [one_dependency, later_dependents] = ["task_key=?", "task_key>?"]
             .map(|task| format!("dependencies USING PRIMARY KEY (queue_key=? AND dependency=? AND {task})"));
+        let (of_one_time, heads) = (&statements::LIST_TASKS_OF_ONE_TIME, &statements::LIST_HEADS_BY_CREATION);
         let cases: &[(&str, &str)] = &[
             // Dependents, by what they wait for.
             (&statements::LIST_DEPENDENTS, &later_dependents),
@@ -260,22 +261,10 @@ mod tests {
             // The default list, and narrow rows, from the cursor on.
             (statements::LIST_TASKS_BY_CREATION.choose(true), "tasks_by_creation (queue_key=? AND created_at<?)"),
             (statements::LIST_TASKS_BY_CREATION.choose(false), "tasks_by_creation (queue_key=? AND created_at>?)"),
-            (
-                statements::LIST_TASKS_OF_ONE_TIME.choose(true),
-                "tasks_by_creation (queue_key=? AND created_at=? AND id<?)",
-            ),
-            (
-                statements::LIST_TASKS_OF_ONE_TIME.choose(false),
-                "tasks_by_creation (queue_key=? AND created_at=? AND id>?)",
-            ),
-            (
-                statements::LIST_HEADS_BY_CREATION.choose(false),
-                "tasks_by_creation (queue_key=? AND (created_at,id)>(?,?))",
-            ),
-            (
-                statements::LIST_HEADS_BY_CREATION.choose(true),
-                "tasks_by_creation (queue_key=? AND (created_at,id)<(?,?))",
-            ),
+            (of_one_time.choose(true), "tasks_by_creation (queue_key=? AND created_at=? AND id<?)"),
+            (of_one_time.choose(false), "tasks_by_creation (queue_key=? AND created_at=? AND id>?)"),
+            (heads.choose(false), "tasks_by_creation (queue_key=? AND (created_at,id)>(?,?))"),
+            (heads.choose(true), "tasks_by_creation (queue_key=? AND (created_at,id)<(?,?))"),
             (statements::LIST_HEADS_BY_ID.choose(false), "tasks_by_id (queue_key=? AND id>?)"),
             (statements::LIST_HEADS_BY_ID.choose(true), "tasks_by_id (queue_key=? AND id<?)"),
             // Activity, by queue and time, and what is old by time.

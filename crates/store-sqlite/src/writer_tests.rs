@@ -295,13 +295,8 @@ fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {
     assert!(!is_woken(&mut resting), "nothing that it waits for");
     writer.with_claim_index(|writer| {
         let key = writer.claim_index.queue(&queue("q")).unwrap();
-        let entry = PendingEntry {
-            routes: &routes(&["default"]),
-            priority: 0,
-            pending_seq: 9,
-            not_before: None,
-            blocked: false,
-        };
+        let routes = &routes(&["default"]);
+        let entry = PendingEntry { routes, priority: 0, pending_seq: 9, not_before: None, blocked: false };
         writer.claim_index.add_pending(key, TaskKey(9), entry, Timestamp::default());
         writer.wake(&everywhere);
     });

@@ -85,6 +85,8 @@ fn a_batch_of_another_shape_is_refused_as_a_whole() {
     assert_eq!(whole::<CreateTasksRequest>(&format!(r#" {{ "tasks" : [ {{{ID}}} ] }} "#)), None);
     let most = format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), BATCH_ITEMS));
     assert_eq!(whole::<CreateTasksRequest>(&most), None);
+    let claim = |more: &str| format!(r#"{{"route":"a","run_ids":["x"],{more}}}"#);
+    let worker = |bytes: usize| format!(r#""worker":{{"a":"{}"}}"#, "x".repeat(bytes));
     refused_for::<ClaimTasksRequest>(&[
         ("{}", r#"["body","route"] ["body","run_ids"]"#),
         (r#"{"route":"a","run_ids":[]}"#, r#"["body","run_ids"]"#),
@@ -94,25 +96,13 @@ fn a_batch_of_another_shape_is_refused_as_a_whole() {
         (r#"{"route":"a","run_ids":["x"],"worker":[]}"#, r#"["body","worker"]"#),
         (r#"{"route":"a","run_ids":["x","y"],"workers":[{}]}"#, r#"["body","workers"]"#),
         (r#"{"route":"a","run_ids":["x"],"workers":null}"#, r#"["body","workers"]"#),
-        (
-            &format!(r#"{{"route":"a","run_ids":["x"],"workers":[{{"a":"{}"}}]}}"#, "x".repeat(249)),
-            r#"["body","workers",0]"#,
-        ),
-        (
-            &format!(
-                r#"{{"route":"a","run_ids":["x"],"worker":{{"a":"{}"}},"workers":[{{"slot":1}}]}}"#,
-                "x".repeat(4_080)
-            ),
-            r#"["body","workers"]"#,
-        ),
+        (&claim(&format!(r#""workers":[{{"a":"{}"}}]"#, "x".repeat(249))), r#"["body","workers",0]"#),
+        (&claim(&format!(r#"{},"workers":[{{"slot":1}}]"#, worker(4_080))), r#"["body","workers"]"#),
         (r#"{"route":"a","run_ids":["x"],"run_id":"x"}"#, r#"["body","run_id"]"#),
-        (
-            &format!(r#"{{"route":"a","run_ids":["x"],"worker":{{"a":"{}"}}}}"#, "x".repeat(2 * REQUEST_BODY_BYTES)),
-            r#"["body","worker"]"#,
-        ),
+        (&claim(&worker(2 * REQUEST_BODY_BYTES)), r#"["body","worker"]"#),
     ]);
     assert_eq!(whole::<ClaimTasksRequest>(r#"{"route":"a","run_ids":["x"],"worker":null}"#), None);
-    let deep = format!(r#"{{"route":"a","run_ids":["x"],"worker":{{"a":{}1{}}}}}"#, "[".repeat(64), "]".repeat(64));
+    let deep = claim(&format!(r#""worker":{{"a":{}1{}}}"#, "[".repeat(64), "]".repeat(64)));
     assert_eq!(whole::<ClaimTasksRequest>(&deep).as_deref(), Some("json_too_deep "));
     refused_for::<ReportRunsRequest>(&[
         (&format!(r#"{{"reports":[{{{RUN}}}]}}"#), r#"["body","reports",0,"action"]"#),
@@ -180,11 +170,8 @@ fn an_item_may_be_as_large_as_the_single_request() {
     let item = |id: &str, bytes: usize| {
         format!(r#"{{"id":"{id}","args":{{"a":"{}"}}}}"#, "x".repeat(bytes - r#"{"args":{"a":""}}"#.len()))
     };
-    let body = format!(
-        r#"{{"tasks":[{},{},{{{ID}}}]}}"#,
-        item("t_abcdefghijkl", REQUEST_BODY_BYTES),
-        item("t_0123456789ab", REQUEST_BODY_BYTES + 1)
-    );
+    let too_large = item("t_0123456789ab", REQUEST_BODY_BYTES + 1);
+    let body = format!(r#"{{"tasks":[{},{too_large},{{{ID}}}]}}"#, item("t_abcdefghijkl", REQUEST_BODY_BYTES));
     let read = CreateTasksRequest::decode(body.as_bytes()).unwrap().tasks;
     assert!(read[0].is_ok() && read[2].is_ok());
     assert_eq!(read[1], Err(Box::new(("t_0123456789ab".to_owned(), ItemError::TooLarge))));
@@ -207,29 +194,21 @@ fn what_grows_beyond_the_limit_when_it_is_understood_is_too_large() {
 #[test]
 fn a_report_is_the_body_of_the_single_request_with_its_task_and_action() {
     let failure = || Failure { kind: "E".into(), message: "m".into(), traceback: None };
+    let alone = |member: &str| format!(r#"{{"run_id":"r_abcdefghijkl",{member}}}"#);
     let cases = [
         (r#""action":"heartbeat""#, Ok(RunAction::Heartbeat { progress: None })),
         (r#""action":"heartbeat","progress":null"#, Ok(RunAction::Heartbeat { progress: None })),
         (r#""action":"heartbeat","progress":{}"#, Ok(RunAction::Heartbeat { progress: Some(JsonObject::empty()) })),
         (r#""action":"progress","progress":{}"#, Ok(RunAction::Progress { progress: JsonObject::empty() })),
-        (
-            r#""action":"progress","progress":null"#,
-            Err(single::<ProgressRequest>(r#"{"run_id":"r_abcdefghijkl","progress":null}"#)),
-        ),
-        (
-            r#""action":"unclaim","progress":{}"#,
-            Err(single::<UnclaimRequest>(r#"{"run_id":"r_abcdefghijkl","progress":{}}"#)),
-        ),
+        (r#""action":"progress","progress":null"#, Err(single::<ProgressRequest>(&alone(r#""progress":null"#)))),
+        (r#""action":"unclaim","progress":{}"#, Err(single::<UnclaimRequest>(&alone(r#""progress":{}"#)))),
         (r#""action":"unclaim""#, Ok(RunAction::End(RunReport::Unclaim { delay: None }))),
         (r#""action":"complete","result":{}"#, Ok(RunAction::End(RunReport::Complete { result: JsonObject::empty() }))),
         (
             r#""action":"fail","retry":false,"error":{"type":"E","message":"m"}"#,
             Ok(RunAction::End(RunReport::Fail { failure: failure(), retry: false, retry_after: None })),
         ),
-        (
-            r#""action":"heartbeat","result":{}"#,
-            Err(single::<HeartbeatRequest>(r#"{"run_id":"r_abcdefghijkl","result":{}}"#)),
-        ),
+        (r#""action":"heartbeat","result":{}"#, Err(single::<HeartbeatRequest>(&alone(r#""result":{}"#)))),
         (r#""action":"complete""#, Err(single::<CompleteRequest>(r#"{"run_id":"r_abcdefghijkl"}"#))),
         (r#""action":"fail","error":1"#, Err(single::<FailRequest>(r#"{"run_id":"r_abcdefghijkl","error":1}"#))),
     ];

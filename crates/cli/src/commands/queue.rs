@@ -442,11 +442,8 @@ mod tests {
     #[test]
     fn only_what_a_change_makes_shorter_is_counted() {
         let now = Timestamp::from_micros(1_800_000_000_000_000);
-        let kept = |succeeded, failed| Retention {
-            succeeded_seconds: succeeded,
-            failed_seconds: failed,
-            cancelled_seconds: None,
-        };
+        let kept =
+            |succeeded_seconds, failed_seconds| Retention { succeeded_seconds, failed_seconds, ..Retention::default() };
         assert!(newly_outdated(&kept(None, Some(60)), &kept(None, Some(60)), now).is_empty());
         assert!(newly_outdated(&kept(Some(60), Some(60)), &kept(Some(90), None), now).is_empty());
         let filters = newly_outdated(&kept(None, Some(60)), &kept(Some(600), Some(30)), now);

@@ -225,18 +225,14 @@ async fn what_is_wrong_with_the_whole_changes_nothing() {
 #[tokio::test]
 async fn a_missing_queue_is_found_whatever_the_items_are_and_after_the_shape() {
     let http = server();
+    let report = format!(r#"{{"reports":[{{"task_id":"{TASK}","run_id":"x","action":"unclaim"}}]}}"#);
     let cases = [
         (CREATE, r#"{"tasks":[{"id":"x"}]}"#.to_owned(), 404, "queue_not_found"),
         (CREATE, create_one(&format!("\"{TASK}\""), ""), 404, "queue_not_found"),
         (CREATE, r#"{"tasks":[{}]}"#.to_owned(), 422, "invalid_request"),
         (CLAIM, r#"{"route":"default","run_ids":["x"]}"#.to_owned(), 404, "queue_not_found"),
         (CLAIM, r#"{"route":"default","run_ids":["r_000000000001"]}"#.to_owned(), 404, "queue_not_found"),
-        (
-            REPORT,
-            format!(r#"{{"reports":[{{"task_id":"{TASK}","run_id":"x","action":"unclaim"}}]}}"#),
-            404,
-            "queue_not_found",
-        ),
+        (REPORT, report, 404, "queue_not_found"),
     ];
     for (path, body, status, code) in cases {
         let answered = call(&http, "POST", path, &body).await;

@@ -19,11 +19,8 @@ pub(super) async fn worker_pages(fixture: &Fixture, limit: u16) -> Vec<Vec<Obser
 }
 
 pub async fn a_report_is_seen_until_it_expires(fixture: Fixture) {
-    let report = Report {
-        task_id: Some(task_id(7)),
-        metadata: object(r#"{"gpu":1}"#),
-        ..worker_report("a", WorkerStatus::Idle)
-    };
+    let metadata = object(r#"{"gpu":1}"#);
+    let report = Report { task_id: Some(task_id(7)), metadata, ..worker_report("a", WorkerStatus::Idle) };
     let command = ReportWorker { queue: queue("q"), id: worker_id(1), report: report.clone() };
     fixture.ok(command).await;
     let (last_seen_at, expires_at) = (fixture.now(), fixture.now().plus_seconds(300));

@@ -9,10 +9,8 @@ use crate::prelude::*;
 #[tokio::test]
 async fn a_claim_whose_answer_is_lost_is_repeated_with_its_run_id_and_confirmed_before_anything_runs() {
     let server = Server::start().await;
-    server.script(
-        "claim",
-        [disconnect(), Reply::Garbage("HTTP/1.1 200 OK\r\n\r\n{"), refusal(503, "database_busy"), task(1)],
-    );
+    let half = Reply::Garbage("HTTP/1.1 200 OK\r\n\r\n{");
+    server.script("claim", [disconnect(), half, refusal(503, "database_busy"), task(1)]);
     let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     assert_eq!(server.verbs()[..5], ["claim", "claim", "claim", "claim", "heartbeat"]);
     let claims = server.asked("claim");

@@ -526,12 +526,10 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_without_the_call_that_found_it() {
-        let api = |status, code: &str| Error::Api {
-            status,
-            code: code.into(),
-            message: "the storage does not work now and nothing was done".to_owned(),
-            details: taskqueue_client::JsonObject::empty(),
-            retry_after: None,
+        let api = |status, code: &str| {
+            let message = "the storage does not work now and nothing was done".to_owned();
+            let details = taskqueue_client::JsonObject::empty();
+            Error::Api { status, code: code.into(), message, details, retry_after: None }
         };
         let unknown =
             |cause| Error::OutcomeUnknown { call: "claim a task", advice: "ask again", cause: Box::new(cause) };

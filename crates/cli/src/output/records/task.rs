@@ -324,10 +324,8 @@ mod tests {
     fn a_note_says_what_a_task_waits_for_and_only_while_it_waits() {
         let plain = || task(1);
         let delayed = |seconds| Task { not_before: Some(TEST_TIME.plus_seconds(seconds)), ..plain() };
-        let after = |count| Task {
-            scheduling: SchedulingFields { dependencies: ids(count), ..SchedulingFields::default() }.into(),
-            ..delayed(600)
-        };
+        let waiting = |count| SchedulingFields { dependencies: ids(count), ..SchedulingFields::default() };
+        let after = |count| Task { scheduling: waiting(count).into(), ..delayed(600) };
         let cases = [
             (plain(), None),
             (delayed(600), Some("delayed, in 10m")),

@@ -148,15 +148,11 @@ fn running_tasks_show_how_long_they_run() {
 }
 
 fn worker(number: u64, status: WorkerStatus, task_id: Option<&str>) -> Observation {
+    let (route, task_id) = (Route::parse("gpu").unwrap(), task_id.and_then(TaskId::parse));
     Observation {
         id: WorkerId::parse(&format!("w_{number:012}")).unwrap(),
         queue: name("default"),
-        report: Report {
-            route: Route::parse("gpu").unwrap(),
-            status,
-            task_id: task_id.and_then(TaskId::parse),
-            metadata: JsonObject::empty(),
-        },
+        report: Report { route, status, task_id, metadata: JsonObject::empty() },
         telemetry: None,
         last_seen_at: TEST_TIME.plus_seconds(-50),
         expires_at: TEST_TIME.plus_seconds(250),
