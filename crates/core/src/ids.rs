@@ -198,15 +198,9 @@ mod tests {
         assert_eq!(ids.map(|id| TaskId::parse(id.as_str())), ids.map(Some));
         assert_eq!(RunId::from_bytes(*b"any bytes").as_str(), "r_YW55IGJ5dGVz");
         assert_eq!(ids.map(TaskId::to_bytes), bytes);
-        let every_character = [
-            "r_ABCDEFGHIJKL",
-            "r_MNOPQRSTUVWX",
-            "r_YZabcdefghij",
-            "r_klmnopqrstuv",
-            "r_wxyz01234567",
-            "r_8901-_-_-_89",
-        ];
-        for text in every_character {
+        let every_character =
+            "r_ABCDEFGHIJKL r_MNOPQRSTUVWX r_YZabcdefghij r_klmnopqrstuv r_wxyz01234567 r_8901-_-_-_89";
+        for text in every_character.split(' ') {
             assert_eq!(RunId::from_bytes(RunId::parse(text).unwrap().to_bytes()).as_str(), text);
         }
     }

@@ -197,18 +197,8 @@ mod tests {
 
     #[test]
     fn numbers_compare_exactly_and_come_before_texts() {
-        let sorted = [
-            "-1e300",
-            "-0.5",
-            "0",
-            "9007199254740992",
-            "9007199254740993",
-            "9.007199254740994e15",
-            "1e300",
-            "\"1\"",
-            "\"NaN\"",
-            "true",
-        ];
+        let sorted = "-1e300 -0.5 0 9007199254740992 9007199254740993 9.007199254740994e15 1e300 \"1\" \"NaN\" true";
+        let sorted: Vec<&str> = sorted.split(' ').collect();
         for pair in sorted.windows(2) {
             assert_eq!(value(pair[0]).compare(&value(pair[1])), Ordering::Less, "{pair:?}");
             assert_eq!(value(pair[1]).compare(&value(pair[0])), Ordering::Greater, "{pair:?}");
