@@ -5,7 +5,7 @@ use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{Route, RunId, TaskId};
 use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value};
 use taskqueue_core::lifecycle::RunReport;
-use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS, JSON_DEPTH, REQUEST_BODY_BYTES};
+use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS, REQUEST_BODY_BYTES};
 use taskqueue_core::task::Failure;
 use taskqueue_core::time::Timestamp;
 
@@ -128,31 +128,6 @@ fn single<B: Body + std::fmt::Debug>(body: &str) -> ItemError {
 }
 
 #[test]
-fn a_bad_item_is_refused_as_the_single_request_would_be_and_its_neighbours_are_not() {
-    let deep = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
-    let bodies = [
-        r#""x":1,"status":"pending""#.to_owned(),
-        r#""name":"\n""#.to_owned(),
-        r#""name":"\n","args":[]"#.to_owned(),
-        r#""args":{"a":9223372036854775808}"#.to_owned(),
-        r#""\ud800":1"#.to_owned(),
-        r#""routes":[]"#.to_owned(),
-        format!(r#""args":{}"#, deep(JSON_DEPTH + 1)),
-        format!(r#""metadata":{},"priority":null"#, deep(1000)),
-        format!(r#""x":{}"#, deep(150_000)),
-    ];
-    for members in bodies {
-        let batch = format!(r#"{{"tasks":[{{{ID}}},{{{members},"id":"t_0123456789ab"}},{{{ID}}}]}}"#);
-        let read = CreateTasksRequest::decode(batch.as_bytes()).unwrap().tasks;
-        let expected = single::<Creation>(&format!("{{{members}}}"));
-        let expected = Err(Box::new(("t_0123456789ab".to_owned(), expected)));
-        assert_eq!(read[1], expected, "{}", &members[..members.len().min(80)]);
-        let good = Ok((task_id(), Creation::default()));
-        assert!(read.len() == 3 && read[0] == good && read[2] == good);
-    }
-}
-
-#[test]
 fn the_body_of_an_item_is_checked_before_its_id() {
     let read = |item: &str| {
         let mut tasks = CreateTasksRequest::decode(format!(r#"{{"tasks":[{item}]}}"#).as_bytes()).unwrap().tasks;
@@ -226,16 +201,6 @@ fn a_report_is_the_body_of_the_single_request_with_its_task_and_action() {
     assert_eq!((ids.task_id.as_str(), ids.run_id.as_str()), ("x", "y"));
     assert_eq!(error, single::<UnclaimRequest>(r#"{"run_id":"y"}"#), "the body before the path");
     assert_eq!(refused(r#""task_id":"x","run_id":"r_abcdefghijkl""#).1, ItemError::TaskId("x".to_owned()));
-}
-
-#[test]
-fn a_malformed_run_id_is_refused_as_in_a_single_claim() {
-    let body = r#"{"route":"a","run_ids":["r_abcdefghijkl","x","\ud800","\ud800"]}"#;
-    let read = ClaimTasksRequest::decode(body.as_bytes()).unwrap();
-    assert_eq!(read.run_ids[0], Ok(run_id()));
-    let single = body::decode::<crate::run::ClaimRequest>(br#"{"route":"a","run_id":"x"}"#).unwrap_err();
-    assert_eq!(read.run_ids[1], Err(Box::new(("x".to_owned(), single))));
-    assert_eq!(read.run_ids[2].as_ref().unwrap_err().0, "\u{fffd}");
 }
 
 #[test]

@@ -76,17 +76,6 @@ async fn an_answer_that_says_to_ask_later_says_nothing_about_tasks() {
 }
 
 #[tokio::test]
-async fn only_tasks_of_the_own_route_are_looked_at() {
-    let server = Server::start().await;
-    server.script("stats", [stats(&route("default", 2))]);
-    server.script(TASKS_OF_ROUTE, [no_tasks()]);
-    let worker = TestWorker::start(&server, curious());
-    until(|| !told(&worker).is_empty()).await;
-    assert_eq!(told(&worker), ["Idle(Held(2))"]);
-    worker.stopped(StopMode::Finish).await;
-}
-
-#[tokio::test]
 async fn a_worker_that_has_work_asks_nothing() {
     let server = Server::claiming([task(1)]).await;
     let (worker, run) = TestWorker::running(&server, curious()).await;
