@@ -102,10 +102,8 @@ mod tests {
             let before = row.last_scan_at;
             let clock = Clock::of_scan(row, step * SECOND);
             assert!(Some(clock.now) >= before, "time went back");
-            seen.push((
-                (clock.now.as_micros() - at.as_micros()) / SECOND,
-                is_longer_than_outage(clock.last_scan_at.unwrap(), clock.now),
-            ));
+            let is_outage = is_longer_than_outage(clock.last_scan_at.unwrap(), clock.now);
+            seen.push(((clock.now.as_micros() - at.as_micros()) / SECOND, is_outage));
             let (offset_micros, ahead_since) = (clock.offset_micros, clock.ahead_since);
             row = ClockRow { offset_micros, ahead_since, last_scan_at: Some(clock.now), ..row };
         }

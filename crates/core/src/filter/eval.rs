@@ -328,13 +328,8 @@ mod tests {
 
     #[test]
     fn plain_fields_compare_by_their_type() {
-        let row = TaskView {
-            name: Some("é"),
-            priority: 5,
-            status: Status::Running,
-            started_at: Some(time("2026-01-01T12:00:00Z")),
-            ..plain()
-        };
+        let (name, started_at) = (Some("é"), Some(time("2026-01-01T12:00:00Z")));
+        let row = TaskView { name, priority: 5, status: Status::Running, started_at, ..plain() };
         // As text: cancelled, failed, pending, running, succeeded.
         check(
             &row,
@@ -408,11 +403,8 @@ mod tests {
              last_run.worker.pid == '4711'; last_run.worker.folder != 'x'";
         check(&active, holds, fails);
         let ended = TaskView { last_run: run(Some("r_abcdefghijkl")), ..plain() };
-        check(
-            &ended,
-            "last_run.run_id == 'r_abcdefghijkl'; last_run.run_id in ['x', 'r_abcdefghijkl']",
-            "last_run.run_id == None",
-        );
+        let known = "last_run.run_id == 'r_abcdefghijkl'; last_run.run_id in ['x', 'r_abcdefghijkl']";
+        check(&ended, known, "last_run.run_id == None");
         let worker = cases(holds, fails).filter(|(text, _)| text.contains("worker"));
         let all: Vec<String> =
             worker.map(|(text, holds)| format!("{}({text})", if holds { "" } else { "not " })).collect();
