@@ -482,9 +482,8 @@ fn the_schemas_of_batches_describe_their_bodies_and_answers() {
     assert!(tasks.push_task(task.id, &used_task().definition.into()));
     check::<CreateTasksRequest>(std::str::from_utf8(&tasks.end()).unwrap());
     let route = Route::parse("gpu").unwrap();
-    check::<ClaimTasksRequest>(
-        std::str::from_utf8(&ClaimTasksRequest::encode(&route, &[run_id()], None, &[])).unwrap(),
-    );
+    let claims = ClaimTasksRequest::encode(&route, &[run_id()], None, &[]);
+    check::<ClaimTasksRequest>(std::str::from_utf8(&claims).unwrap());
     let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     let actions = [
         RunAction::Heartbeat { progress: None },

@@ -10,13 +10,10 @@ fn curious() -> Settings {
 
 fn stats(routes: &str) -> Reply {
     let counts = r#"{"created":0,"claimed":0,"succeeded":0,"failed":0,"released":0,"expired":0,"cancelled":0}"#;
-    Reply::Answer(
-        200,
-        "",
-        format!(
-            r#"{{"tasks":{{"pending":5,"running":0,"succeeded":0,"failed":0,"cancelled":0}},"routes":[{routes}],"activity":{{"last_minute":{counts},"last_5_minutes":{counts},"last_hour":{counts}}},"wait_seconds":null,"run_seconds":null,"since":"2026-01-01T00:00:00.000000Z"}}"#
-        ),
-    )
+    let body = format!(
+        r#"{{"tasks":{{"pending":5,"running":0,"succeeded":0,"failed":0,"cancelled":0}},"routes":[{routes}],"activity":{{"last_minute":{counts},"last_5_minutes":{counts},"last_hour":{counts}}},"wait_seconds":null,"run_seconds":null,"since":"2026-01-01T00:00:00.000000Z"}}"#
+    );
+    Reply::Answer(200, "", body)
 }
 
 fn route(name: &str, pending: u32) -> String {
