@@ -264,8 +264,9 @@ mod tests {
         let (file, link) = (folder.path().join("token"), folder.path().join("link"));
         fs::write(&file, "hush").unwrap();
         symlink(&file, &link).unwrap();
-        for mode in [0o600, 0o400, 0o700, 0o640, 0o604, 0o644, 0o620] {
-            let accepted = [0o600, 0o400, 0o700].contains(&mode);
+        let private = [0o600, 0o400, 0o700].map(|mode| (mode, true));
+        let shared = [0o640, 0o604, 0o644, 0o620].map(|mode| (mode, false));
+        for (mode, accepted) in private.into_iter().chain(shared) {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
             for path in [&file, &link] {
                 let checked = check_private("it", path, &fs::File::open(path).unwrap().metadata().unwrap());

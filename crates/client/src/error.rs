@@ -362,21 +362,20 @@ mod tests {
 
     #[test]
     fn an_error_envelope_keeps_code_message_and_details() {
-        let answer = |status, body: &str| answer(status, None, body);
-        let known = answer(409, r#"{"error":{"code":"stale_run","message":"m","details":{"b":1,"a":2.0}}}"#);
+        let known = answer(409, None, r#"{"error":{"code":"stale_run","message":"m","details":{"b":1,"a":2.0}}}"#);
         let Err(Error::Api { status: 409, code, message, details, .. }) = known.no_content() else {
             panic!("{known:?}")
         };
         assert_eq!(code, Code::Known(taskqueue_api::ErrorCode::StaleRun));
         assert_eq!((message.as_str(), details.as_str()), ("m", r#"{"a":2.0,"b":1}"#));
 
-        let newer = answer(418, r#"{"error":{"code":"teapot","message":"m"}}"#).no_content().unwrap_err();
+        let newer = answer(418, None, r#"{"error":{"code":"teapot","message":"m"}}"#).no_content().unwrap_err();
         assert_eq!(newer.code(), None);
         assert!(matches!(newer, Error::Api { code: Code::Other(text), .. } if text == "teapot"));
 
         let cases = [(500, "<html>"), (404, "{}"), (409, r#"{"error":"x"}"#), (302, ""), (200, "{}"), (202, "")];
         for (status, body) in cases {
-            let error = answer(status, body).no_content().unwrap_err();
+            let error = answer(status, None, body).no_content().unwrap_err();
             assert!(matches!(error, Error::Protocol { status: found, .. } if found == status), "{error:?}");
         }
     }

@@ -41,8 +41,14 @@ fn task(status: Status) -> TaskHead {
         ..Lifecycle::created(at(100), 7)
     };
     let active = ActiveRun { run_id: run("active"), lease_expires_at: at(430), times_out_at: None };
-    let (started_at, updated_at, run) = (Some(at(130)), at(130), Some(active));
-    let claimed = Lifecycle { attempt: 2, started_at, finished_at: None, updated_at, run, ..lifecycle.clone() };
+    let claimed = Lifecycle {
+        attempt: 2,
+        started_at: Some(at(130)),
+        finished_at: None,
+        updated_at: at(130),
+        run: Some(active),
+        ..lifecycle.clone()
+    };
     let definition = Definition { routes: Routes::new(vec![route("new")]).unwrap(), ..Definition::default() };
     let lifecycle = if status == Status::Running { claimed } else { lifecycle };
     Task { definition, lifecycle, ..new_task() }.head()

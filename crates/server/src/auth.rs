@@ -275,19 +275,18 @@ mod tests {
     #[test]
     fn only_the_forms_of_the_contract_authenticate() {
         let gate = Gate::new(Token::parse("s3cret"), None);
-        let wrong = "Bearer  ¦ Bearer \ts3cret ¦ Bearer \"s3cret\" ¦ Bearer s3cret x ¦ Bearer s3cret, ¦ Bearer S3CRET ¦ \
-             Bearer s3cre ¦ Bearer s3crett";
-        let malformed =
-            " ¦ Bearer ¦ s3cret ¦ Bearer\ts3cret ¦ Bearers3cret ¦ Bearer=s3cret ¦ Basic s3cret ¦ Token s3cret";
-        let cases = [
-            ("Bearer s3cret ¦ bearer s3cret ¦ BEARER s3cret ¦ Bearer    s3cret ¦ Bearer s3cret  ", Ok(())),
-            (wrong, Err(TokenMistake::Wrong)),
-            (malformed, Err(TokenMistake::Malformed)),
+        let (wrong, malformed) = (Err(TokenMistake::Wrong), Err(TokenMistake::Malformed));
+        let rows: &[(&[&str], Result<(), TokenMistake>)] = &[
+            (&["Bearer s3cret", "bearer s3cret", "BEARER s3cret", "Bearer    s3cret", "Bearer s3cret  "], Ok(())),
+            (&["Bearer ", "Bearer \ts3cret", "Bearer \"s3cret\"", "Bearer s3cret x", "Bearer s3cret,"], wrong),
+            (&["Bearer S3CRET", "Bearer s3cre", "Bearer s3crett"], wrong),
+            (&["", "Bearer", "s3cret", "Bearer\ts3cret", "Bearers3cret", "Bearer=s3cret"], malformed),
+            (&["Basic s3cret", "Token s3cret"], malformed),
         ];
         let check = |credentials: &[&[u8]]| gate.identify(&sent(credentials), wall_clock).map(drop);
-        for (values, expected) in cases {
-            for value in values.split(" ¦ ") {
-                assert_eq!(check(&[value.as_bytes()]), expected, "{value:?}");
+        for (values, expected) in rows {
+            for value in *values {
+                assert_eq!(check(&[value.as_bytes()]), *expected, "{value:?}");
             }
         }
         assert_eq!(check(&[]), Err(TokenMistake::Missing));
