@@ -152,9 +152,17 @@ pub fn bytes_of_args(claimed: &Claimed) -> usize {
 
 /// Claims in `q` for the default route, with as many bytes as are needed.
 pub fn claim_all(runs: impl IntoIterator<Item = impl Display>) -> ClaimTasks {
-    let (queue, route, run_ids) = (queue("q"), route("default"), runs.into_iter().map(run_id).collect());
-    let (worker, workers) = (None, Vec::new());
-    ClaimTasks { queue, route, run_ids, worker, workers, measure: bytes_of_args, most_bytes: usize::MAX }
+    let run_ids = runs.into_iter().map(run_id).collect();
+    let (queue, route) = (queue("q"), route("default"));
+    ClaimTasks {
+        queue,
+        route,
+        run_ids,
+        worker: None,
+        workers: Vec::new(),
+        measure: bytes_of_args,
+        most_bytes: usize::MAX,
+    }
 }
 
 /// Reports several runs of `q` at once.
