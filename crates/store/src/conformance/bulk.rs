@@ -314,8 +314,10 @@ pub async fn other_commands_are_done_while_bulk_updates_are_planned(fixture: Fix
     gated.fixture.create("a", Definition::default()).await;
     let writing = gated.begin(update_all("q", "exists(id)", to_priority(5))).await;
     // A second one passes the first, which has its plan and does not write.
-    let expected = Updated { matched: 1, updated: 1 };
-    assert_eq!(gated.fixture.ok(update_all("q", "exists(id)", to_priority(6))).await, expected);
+    assert_eq!(
+        gated.fixture.ok(update_all("q", "exists(id)", to_priority(6))).await,
+        Updated { matched: 1, updated: 1 }
+    );
     gated.fixture.create("b", Definition::default()).await;
     gated.fixture.claim(1).await;
     gated.fixture.ok(heartbeat("q", "a", 1)).await;
