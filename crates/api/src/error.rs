@@ -220,11 +220,8 @@ mod tests {
             assert_eq!(ErrorCode::parse(code.as_str()), Some(code));
         }
         let schema = serde_json::to_value(<ErrorCode as utoipa::PartialSchema>::schema()).unwrap();
-        assert_eq!(
-            schema["enum"],
-            serde_json::json!(ErrorCode::ALL.map(ErrorCode::as_str).to_vec()),
-            "the schema says the same"
-        );
+        let expected = serde_json::json!(ErrorCode::ALL.map(ErrorCode::as_str).to_vec());
+        assert_eq!(schema["enum"], expected, "the schema says the same");
         assert!(ErrorCode::ALL.is_sorted_by_key(|code| code.status()));
         assert_eq!(ErrorCode::parse("Unauthorized"), None);
     }

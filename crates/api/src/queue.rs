@@ -211,16 +211,14 @@ mod tests {
     #[test]
     fn a_patch_changes_what_it_names_and_null_sets_the_default() {
         let of_queue = |paused, max_running| SettingsPatch { paused, max_running, ..SettingsPatch::default() };
+        let cleared = SettingsPatch { route_limits: RouteLimitsPatch::Clear, ..SettingsPatch::default() };
         let cases = [
             ("{}", SettingsPatch::default()),
             (r#"{"paused":true}"#, of_queue(Some(true), None)),
             (r#"{"paused":null,"max_running":0}"#, of_queue(Some(false), Some(Some(0)))),
             (r#"{"max_running":9223372036854775807}"#, of_queue(None, Some(Some(i64::MAX.unsigned_abs())))),
             (r#"{"max_running":null}"#, of_queue(None, Some(None))),
-            (
-                r#"{"route_limits":null}"#,
-                SettingsPatch { route_limits: RouteLimitsPatch::Clear, ..SettingsPatch::default() },
-            ),
+            (r#"{"route_limits":null}"#, cleared),
             (r#"{"route_limits":{}}"#, limits(&[])),
             (r#"{"route_limits":{"gpu":8,"cpu":null}}"#, limits(&[("gpu", Some(8)), ("cpu", None)])),
             (r#"{"retention":null}"#, retention(Some(None), Some(None))),

@@ -390,64 +390,40 @@ mod scheduling_tests {
         r#""timeout_seconds":31536000,"dependencies":["t_000000000001","t_000000000002"],"on_dependency_failure":"cancel"}"#
     );
 
-    /// Good and bad values of the fields that creation and update have alike. With `null` for those that an update clears.
-    const VALUES: &[(&str, &str, bool)] = &[
-        ("not_before", r#""2026-01-31T12:00:00Z""#, true),
-        ("not_before", r#""2026-01-31T14:00:00.5+02:00""#, true),
-        ("not_before", "null", true),
-        ("not_before", r#""tomorrow""#, false),
-        ("not_before", r#""2026-01-31""#, false),
-        ("not_before", "1769860800", false),
-        ("retry_delay", r#"{"seconds":0}"#, true),
-        ("retry_delay", r#"{"seconds":1.5,"factor":1,"max_seconds":0}"#, true),
-        ("retry_delay", r#"{"seconds":1e300,"factor":1e300,"max_seconds":1e300}"#, true),
-        ("retry_delay", r#"{"seconds":-0.0}"#, true),
-        ("retry_delay", r#"{"seconds":1,"factor":null,"max_seconds":null}"#, true),
-        ("retry_delay", "null", true),
-        ("retry_delay", "{}", false),
-        ("retry_delay", "10", false),
-        ("retry_delay", r#"{"seconds":null}"#, false),
-        ("retry_delay", r#"{"seconds":"10"}"#, false),
-        ("retry_delay", r#"{"seconds":-1}"#, false),
-        ("retry_delay", r#"{"seconds":true}"#, false),
-        ("retry_delay", r#"{"seconds":1e999}"#, false),
-        ("retry_delay", r#"{"seconds":99999999999999999999}"#, false),
-        ("retry_delay", r#"{"seconds":1,"factor":0.99}"#, false),
-        ("retry_delay", r#"{"seconds":1,"max_seconds":-0.1}"#, false),
-        ("retry_delay", r#"{"seconds":1,"jitter":1}"#, false),
-        ("timeout_seconds", "1", true),
-        ("timeout_seconds", "31536000", true),
-        ("timeout_seconds", "null", true),
-        ("timeout_seconds", "0", false),
-        ("timeout_seconds", "31536001", false),
-        ("timeout_seconds", "1.0", false),
-        ("timeout_seconds", r#""1""#, false),
-        ("dependencies", "[]", true),
-        ("dependencies", r#"["t_abcdefghijkl","t_abcdefghijkl"]"#, true),
-        ("dependencies", "null", false),
-        ("dependencies", r#""t_abcdefghijkl""#, false),
-        ("dependencies", "{}", false),
-        ("dependencies", r#"["t_short"]"#, false),
-        ("dependencies", "[null]", false),
-        ("on_dependency_failure", r#""wait""#, true),
-        ("on_dependency_failure", r#""cancel""#, true),
-        ("on_dependency_failure", r#""fail""#, false),
-        ("on_dependency_failure", "true", false),
+    /// Good and bad values, between blanks, of the fields that creation and update have alike. With `null` for those that an update
+    /// clears.
+    const VALUES: &[(&str, bool, &str)] = &[
+        ("not_before", true, r#""2026-01-31T12:00:00Z" "2026-01-31T14:00:00.5+02:00" null"#),
+        ("not_before", false, r#""tomorrow" "2026-01-31" 1769860800"#),
+        ("retry_delay", true, r#"{"seconds":0} {"seconds":1.5,"factor":1,"max_seconds":0} {"seconds":-0.0} null"#),
+        ("retry_delay", true, r#"{"seconds":1e300,"factor":1e300,"max_seconds":1e300}"#),
+        ("retry_delay", true, r#"{"seconds":1,"factor":null,"max_seconds":null}"#),
+        ("retry_delay", false, r#"{} 10 {"seconds":null} {"seconds":"10"} {"seconds":-1} {"seconds":true}"#),
+        ("retry_delay", false, r#"{"seconds":1e999} {"seconds":99999999999999999999} {"seconds":1,"factor":0.99}"#),
+        ("retry_delay", false, r#"{"seconds":1,"max_seconds":-0.1} {"seconds":1,"jitter":1}"#),
+        ("timeout_seconds", true, "1 31536000 null"),
+        ("timeout_seconds", false, r#"0 31536001 1.0 "1""#),
+        ("dependencies", true, r#"[] ["t_abcdefghijkl","t_abcdefghijkl"]"#),
+        ("dependencies", false, r#"null "t_abcdefghijkl" {} ["t_short"] [null]"#),
+        ("on_dependency_failure", true, r#""wait" "cancel""#),
+        ("on_dependency_failure", false, r#""fail" true"#),
     ];
 
     #[test]
     fn creations_and_updates_take_the_same_values_and_name_the_place_of_a_wrong_one() {
-        for (field, value, is_good) in VALUES {
-            let body = format!(r#"{{"{field}":{value}}}"#);
-            let bulk = format!(r#"{{"filter":"priority == 0","changes":{body}}}"#);
-            for (outcome, code, place) in [
-                (outcome::<Creation>(&body), "invalid_task", r#"["body""#),
-                (outcome::<Update>(&body), "invalid_update", r#"["body""#),
-                (outcome::<BulkUpdateRequest>(&bulk), "invalid_update", r#"["body","changes""#),
-            ] {
-                let expected = format!(r#"{code} {place},"{field}""#);
-                assert_eq!(outcome == "ok", *is_good, "{body}: {outcome}");
-                assert!(*is_good || outcome.starts_with(&expected), "{body}: {outcome}");
+        for (field, is_good, values) in VALUES {
+            for value in values.split(' ') {
+                let body = format!(r#"{{"{field}":{value}}}"#);
+                let bulk = format!(r#"{{"filter":"priority == 0","changes":{body}}}"#);
+                for (outcome, code, place) in [
+                    (outcome::<Creation>(&body), "invalid_task", r#"["body""#),
+                    (outcome::<Update>(&body), "invalid_update", r#"["body""#),
+                    (outcome::<BulkUpdateRequest>(&bulk), "invalid_update", r#"["body","changes""#),
+                ] {
+                    let expected = format!(r#"{code} {place},"{field}""#);
+                    assert_eq!(outcome == "ok", *is_good, "{body}: {outcome}");
+                    assert!(*is_good || outcome.starts_with(&expected), "{body}: {outcome}");
+                }
             }
         }
         let two = r#"{"retry_delay":{"seconds":-1,"factor":0,"x":1},"dependencies":["t_abcdefghijkl",1]}"#;
@@ -488,10 +464,8 @@ mod scheduling_tests {
             dependencies: Some(Dependencies::default()),
             ..Update::default()
         };
-        is_body::<UpdateTaskRequest, _>(
-            &cleared,
-            r#"{"not_before":null,"retry_delay":null,"timeout_seconds":null,"dependencies":[]}"#,
-        );
+        let text = r#"{"not_before":null,"retry_delay":null,"timeout_seconds":null,"dependencies":[]}"#;
+        is_body::<UpdateTaskRequest, _>(&cleared, text);
         let absent = decode::<Update>(br#"{"priority":1,"on_dependency_failure":null,"archived":null}"#);
         assert_eq!(absent, Ok(Update { priority: Some(1), ..Update::default() }));
         for nothing in [r#"{"archived":null}"#, r#"{"on_dependency_failure":null}"#, "{}"] {

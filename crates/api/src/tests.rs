@@ -482,9 +482,8 @@ fn the_schemas_of_batches_describe_their_bodies_and_answers() {
     assert!(tasks.push_task(task.id, &used_task().definition.into()));
     check::<CreateTasksRequest>(std::str::from_utf8(&tasks.end()).unwrap());
     let route = Route::parse("gpu").unwrap();
-    check::<ClaimTasksRequest>(
-        std::str::from_utf8(&ClaimTasksRequest::encode(&route, &[run_id()], None, &[])).unwrap(),
-    );
+    let claims = ClaimTasksRequest::encode(&route, &[run_id()], None, &[]);
+    check::<ClaimTasksRequest>(std::str::from_utf8(&claims).unwrap());
     let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     let actions = [
         RunAction::Heartbeat { progress: None },
@@ -565,48 +564,34 @@ fn every_decoder_reads_what_its_schema_describes() {
         routes: Routes::new(vec![route()]).unwrap(),
         ..Definition::default()
     };
-    is_body::<CreateTaskRequest, _>(
-        &Creation::from(definition),
-        r#"{"name":"n","args":{"a":1},"metadata":{"a":1},"priority":-1,"max_attempts":1,"routes":["gpu"]}"#,
-    );
+    let text = r#"{"name":"n","args":{"a":1},"metadata":{"a":1},"priority":-1,"max_attempts":1,"routes":["gpu"]}"#;
+    is_body::<CreateTaskRequest, _>(&Creation::from(definition), text);
     let update = Update { name: Some(None), result: Some(args()), ..Update::default() };
     is_body::<UpdateTaskRequest, _>(&update, r#"{"name":null,"result":{"a":1}}"#);
-    is_body::<BulkUpdateRequest, _>(
-        &BulkUpdateRequest { filter: "priority == 1".into(), changes: update, include_archived: false },
-        r#"{"filter":"priority == 1","changes":{"name":null,"result":{"a":1}}}"#,
-    );
-    let filter = || "priority == 1".into();
-    let acting = BulkActionRequest { filter: filter(), expect: Some(3), dry_run: true, include_archived: false };
+    let bulk = BulkUpdateRequest { filter: "priority == 1".into(), changes: update, include_archived: false };
+    let text = r#"{"filter":"priority == 1","changes":{"name":null,"result":{"a":1}}}"#;
+    is_body::<BulkUpdateRequest, _>(&bulk, text);
+    let acting = BulkActionRequest { filter: bulk.filter, expect: Some(3), dry_run: true, include_archived: false };
     is_body::<BulkActionRequest, _>(&acting, r#"{"filter":"priority == 1","expect":3,"dry_run":true}"#);
     let patch = Update { args_patch: Some(object(r#"{"b":null}"#)), metadata_patch: Some(args()), ..Update::default() };
     is_body::<UpdateTaskRequest, _>(&patch, r#"{"args_patch":{"b":null},"metadata_patch":{"a":1}}"#);
     let run_id = run_id();
-    is_body::<ClaimRequest, _>(
-        &ClaimRequest { route: route(), run_id, worker: None },
-        r#"{"route":"gpu","run_id":"r_abcdefghijkl"}"#,
-    );
-    is_body::<ClaimRequest, _>(
-        &ClaimRequest { route: route(), run_id, worker: Some(args()) },
-        r#"{"route":"gpu","run_id":"r_abcdefghijkl","worker":{"a":1}}"#,
-    );
+    for (worker, more) in [(None, ""), (Some(args()), r#","worker":{"a":1}"#)] {
+        let text = format!(r#"{{"route":"gpu","run_id":"r_abcdefghijkl"{more}}}"#);
+        is_body::<ClaimRequest, _>(&ClaimRequest { route: route(), run_id, worker }, &text);
+    }
     is_body::<UnclaimRequest, _>(&UnclaimRequest { run_id, delay_seconds: None }, r#"{"run_id":"r_abcdefghijkl"}"#);
-    is_body::<CompleteRequest, _>(
-        &CompleteRequest { run_id, result: args() },
-        r#"{"run_id":"r_abcdefghijkl","result":{"a":1}}"#,
-    );
-    let error = Failure { kind: "E".into(), message: "m".into(), traceback: None };
-    is_body::<FailRequest, _>(
-        &FailRequest { run_id, error: error.clone(), retry: true, retry_after_seconds: None },
-        r#"{"run_id":"r_abcdefghijkl","error":{"type":"E","message":"m","traceback":null}}"#,
-    );
-    is_body::<FailRequest, _>(
-        &FailRequest { run_id, error, retry: false, retry_after_seconds: None },
-        r#"{"run_id":"r_abcdefghijkl","error":{"type":"E","message":"m","traceback":null},"retry":false}"#,
-    );
-    is_body::<WorkerReport, _>(
-        &Report { route: route(), status: WorkerStatus::Idle, task_id: None, metadata: args() },
-        r#"{"route":"gpu","status":"idle","task_id":null,"metadata":{"a":1}}"#,
-    );
+    let complete = CompleteRequest { run_id, result: args() };
+    is_body::<CompleteRequest, _>(&complete, r#"{"run_id":"r_abcdefghijkl","result":{"a":1}}"#);
+    for (retry, more) in [(true, ""), (false, r#","retry":false"#)] {
+        let error = Failure { kind: "E".into(), message: "m".into(), traceback: None };
+        let text = r#""run_id":"r_abcdefghijkl","error":{"type":"E","message":"m","traceback":null}"#;
+        let fail = FailRequest { run_id, error, retry, retry_after_seconds: None };
+        is_body::<FailRequest, _>(&fail, &format!("{{{text}{more}}}"));
+    }
+    let report = Report { route: route(), status: WorkerStatus::Idle, task_id: None, metadata: args() };
+    let text = r#"{"route":"gpu","status":"idle","task_id":null,"metadata":{"a":1}}"#;
+    is_body::<WorkerReport, _>(&report, text);
 }
 
 #[test]

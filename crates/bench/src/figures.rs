@@ -229,10 +229,8 @@ mod tests {
             assert!((latencies.millis(share) / exact - 1.0).abs() < 0.001, "{}", latencies.millis(share));
         }
         assert_eq!(Latencies::default().millis(0.99).to_bits(), 0);
-        assert_eq!(
-            [median([3.0, 1.0, 2.0]), median([4.0, 1.0, 2.0, 3.0])].map(f64::to_bits),
-            [2.0, 2.5].map(f64::to_bits)
-        );
+        let expected = [2.0, 2.5].map(f64::to_bits);
+        assert_eq!([median([3.0, 1.0, 2.0]), median([4.0, 1.0, 2.0, 3.0])].map(f64::to_bits), expected);
         assert!(median([]).is_nan());
     }
 

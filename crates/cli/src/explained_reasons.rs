@@ -225,10 +225,8 @@ mod tests {
 
     #[test]
     fn a_task_that_nothing_holds_back_says_so() {
-        assert_eq!(
-            said(vec![]),
-            ["t_000000000001 (report) can be claimed: the next worker that asks for a task gets it."]
-        );
+        let expected = ["t_000000000001 (report) can be claimed: the next worker that asks for a task gets it."];
+        assert_eq!(said(vec![]), expected);
         let turn = said(vec![Reason::NoWorker { routes: gpu() }, Reason::WaitingTurn { ahead: 1 }]);
         assert_eq!(turn[0], "t_000000000001 (report) can be claimed, but has not been yet:");
         assert!(turn[1].contains("taskqueue loop --route gpu -- COMMAND"), "{turn:?}");
@@ -321,9 +319,8 @@ mod tests {
         let expected = " Its worker, on gpu-3, slot 2, pid 9, was last heard of 20s ago.";
         assert_eq!(known.heard_of(at, TEST_TIME), expected);
         let reason = Reason::NotPending { status: Status::Running, last_heard_at: Some(at) };
-        assert!(
-            said(vec![reason])[0].ends_with(" --follow shows what it prints. Its worker was last heard of 20s ago.")
-        );
+        let expected = " --follow shows what it prints. Its worker was last heard of 20s ago.";
+        assert!(said(vec![reason])[0].ends_with(expected));
     }
 
     #[test]

@@ -414,13 +414,9 @@ mod tests {
     fn wrong_fields_are_named() {
         let details =
             r#"{"errors":[{"location":["body","routes",1],"message":"use a"},{"location":["body"],"message":"b"}]}"#;
-        let error = Error::Api {
-            status: 422,
-            code: Code::Known(ErrorCode::InvalidTask),
-            message: "correct the fields listed in details.errors".to_owned(),
-            details: JsonObject::from_canonical(details),
-            retry_after: None,
-        };
+        let (code, details) = (Code::Known(ErrorCode::InvalidTask), JsonObject::from_canonical(details));
+        let message = "correct the fields listed in details.errors".to_owned();
+        let error = Error::Api { status: 422, code, message, details, retry_after: None };
         let expected = "routes.1: use a; b (invalid_task)".to_owned();
         let command = |_: &str| -> CommandLine { panic!("no command helps") };
         assert_eq!(failure("http://x", command, &error), Failure::Refused(expected));
@@ -451,10 +447,8 @@ mod tests {
     #[test]
     fn a_refused_token_and_a_missing_one_are_told_apart() {
         let wrong = unauthorized(Some(&Source::Environment("TASKQUEUE_TOKEN")), None);
-        assert!(
-            wrong.starts_with("the server does not accept the token of environment TASKQUEUE_TOKEN (unauth"),
-            "{wrong}"
-        );
+        let expected = "the server does not accept the token of environment TASKQUEUE_TOKEN (unauth";
+        assert!(wrong.starts_with(expected), "{wrong}");
         assert!(unauthorized(None, None).starts_with("the server needs a token (unauthorized); give "));
         assert_eq!(unauthorized(None, Some("why")), "the server needs a token (unauthorized); why");
     }

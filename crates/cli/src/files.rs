@@ -263,15 +263,9 @@ mod tests {
         let (file, link) = (folder.path().join("token"), folder.path().join("link"));
         fs::write(&file, "hush").unwrap();
         symlink(&file, &link).unwrap();
-        for (mode, accepted) in [
-            (0o600, true),
-            (0o400, true),
-            (0o700, true),
-            (0o640, false),
-            (0o604, false),
-            (0o644, false),
-            (0o620, false),
-        ] {
+        let private = [0o600, 0o400, 0o700].map(|mode| (mode, true));
+        let shared = [0o640, 0o604, 0o644, 0o620].map(|mode| (mode, false));
+        for (mode, accepted) in private.into_iter().chain(shared) {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
             for path in [&file, &link] {
                 let checked = check_private("it", path, &fs::File::open(path).unwrap().metadata().unwrap());
@@ -309,10 +303,8 @@ mod tests {
     fn a_file_of_another_user_is_not_made_unreadable_by_the_advice() {
         let user = rustix::process::geteuid().as_raw();
         let advice = advice(Path::new("/etc/taskqueue/token"), false, OTHER_WAY);
-        assert!(
-            advice.contains(&format!("chown {user} /etc/taskqueue/token && chmod 600 /etc/taskqueue/token")),
-            "{advice}"
-        );
+        let command = format!("chown {user} /etc/taskqueue/token && chmod 600 /etc/taskqueue/token");
+        assert!(advice.contains(&command), "{advice}");
         assert!(advice.contains("TASKQUEUE_TOKEN"), "{advice}");
     }
 

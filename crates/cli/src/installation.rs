@@ -363,9 +363,8 @@ mod tests {
         let (manifest, path) = (manifest(), folder.path().join("token"));
         let problem = || manifest.entries[0].problem(folder.path(), &STOP).unwrap();
         assert!(problem().unwrap().ends_with("is missing"));
-        for (content, expected) in
-            [("hush\n", None), ("hush", Some("has 4 bytes, and had 5")), ("hash\n", Some("was changed"))]
-        {
+        let cases = [("hush\n", None), ("hush", Some("has 4 bytes, and had 5")), ("hash\n", Some("was changed"))];
+        for (content, expected) in cases {
             fs::write(&path, content).unwrap();
             let found = problem();
             assert_eq!(found.is_some(), expected.is_some(), "{found:?}");

@@ -424,10 +424,8 @@ mod tests {
             named_definition(&given).err().and_then(|failure| failure.message().map(str::to_owned))
         };
         assert_eq!(message("vit-{seed}"), None);
-        assert_eq!(
-            message("{").as_deref(),
-            Some("--name {: write {KEY} for a value of the args, {{ and }} for braces")
-        );
+        let expected = Some("--name {: write {KEY} for a value of the args, {{ and }} for braces");
+        assert_eq!(message("{").as_deref(), expected);
         let long = message(&"x".repeat(257));
         assert_eq!(long.as_deref(), Some("--name: use at most 256 characters without control characters"));
     }
@@ -614,11 +612,8 @@ mod tests {
             ..Update::default()
         };
         assert_eq!(change(&none), cleared);
-        let new = SchedulingArgs {
-            timeout: Some(60),
-            on_dependency_failure: Some(OnDependencyFailure::Cancel),
-            ..delayed(10)
-        };
+        let on_dependency_failure = Some(OnDependencyFailure::Cancel);
+        let new = SchedulingArgs { timeout: Some(60), on_dependency_failure, ..delayed(10) };
         let changed = Update {
             not_before: Some(Some(NOW.plus_seconds(10))),
             timeout_seconds: Some(Some(60)),

@@ -158,25 +158,10 @@ mod tests {
 
     #[test]
     fn a_name_is_1_to_128_ascii_characters_and_begins_alphanumeric() {
-        let longest = "a".repeat(128);
-        let too_long = "a".repeat(129);
-        let cases = [
-            ("a", true),
-            ("Z9", true),
-            ("0.a_b-c", true),
-            (longest.as_str(), true),
-            (too_long.as_str(), false),
-            ("", false),
-            (".a", false),
-            ("-a", false),
-            ("_a", false),
-            ("a b", false),
-            ("a+b", false),
-            ("a\n", false),
-            ("ä", false),
-            ("a/b", false),
-        ];
-        for (text, valid) in cases {
+        let (longest, too_long) = ("a".repeat(128), "a".repeat(129));
+        let good = ["a", "Z9", "0.a_b-c", &longest].map(|text| (text, true));
+        let bad = ["", ".a", "-a", "_a", "a b", "a+b", "a\n", "ä", "a/b", &too_long].map(|text| (text, false));
+        for (text, valid) in good.into_iter().chain(bad) {
             assert_eq!(QueueName::parse(text).is_some(), valid, "{text:?}");
             assert_eq!(Route::parse(text).is_some(), valid, "{text:?}");
         }
@@ -195,20 +180,10 @@ mod tests {
 
     #[test]
     fn an_identifier_is_its_prefix_and_exactly_12_url_safe_characters() {
-        let cases = [
-            ("t_abcdefghijkl", true),
-            ("t_AZ09_-AZ09_-", true),
-            ("t_abcdefghijk", false),
-            ("t_abcdefghijklm", false),
-            ("t_abcdefghijkl\n", false),
-            ("T_abcdefghijkl", false),
-            ("r_abcdefghijkl", false),
-            ("t-abcdefghijkl", false),
-            ("t_abcdefghijk+", false),
-            ("t_abcdefghijé", false),
-            ("", false),
-        ];
-        for (text, valid) in cases {
+        let good = ["t_abcdefghijkl", "t_AZ09_-AZ09_-"].map(|text| (text, true));
+        let bad = "t_abcdefghijk t_abcdefghijklm t_abcdefghijkl\n T_abcdefghijkl r_abcdefghijkl t-abcdefghijkl \
+             t_abcdefghijk+ t_abcdefghijé";
+        for (text, valid) in bad.split(' ').chain([""]).map(|text| (text, false)).chain(good) {
             assert_eq!(TaskId::parse(text).is_some(), valid, "{text:?}");
         }
         assert!(WorkerId::parse("w_abcdefghijkl").is_some());
@@ -223,15 +198,9 @@ mod tests {
         assert_eq!(ids.map(|id| TaskId::parse(id.as_str())), ids.map(Some));
         assert_eq!(RunId::from_bytes(*b"any bytes").as_str(), "r_YW55IGJ5dGVz");
         assert_eq!(ids.map(TaskId::to_bytes), bytes);
-        let every_character = [
-            "r_ABCDEFGHIJKL",
-            "r_MNOPQRSTUVWX",
-            "r_YZabcdefghij",
-            "r_klmnopqrstuv",
-            "r_wxyz01234567",
-            "r_8901-_-_-_89",
-        ];
-        for text in every_character {
+        let every_character =
+            "r_ABCDEFGHIJKL r_MNOPQRSTUVWX r_YZabcdefghij r_klmnopqrstuv r_wxyz01234567 r_8901-_-_-_89";
+        for text in every_character.split(' ') {
             assert_eq!(RunId::from_bytes(RunId::parse(text).unwrap().to_bytes()).as_str(), text);
         }
     }

@@ -176,11 +176,8 @@ mod tests {
             "{}",
         ] {
             let seen = estimate(nonsense);
-            assert_eq!(
-                (seen.done, seen.steps, seen.seconds_left, seen.used.len()),
-                (None, None, None, 0),
-                "{nonsense}"
-            );
+            let expected = (None, None, None, 0);
+            assert_eq!((seen.done, seen.steps, seen.seconds_left, seen.used.len()), expected, "{nonsense}");
         }
     }
 

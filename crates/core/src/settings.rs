@@ -296,11 +296,8 @@ mod tests {
         assert_eq!(names(limits(&[("cpu", Some(1))]).apply(&before).unwrap()), ["cpu", "gpu"]);
         assert_eq!(names(limits(&[("gpu", None), ("cpu", Some(1))]).apply(&before).unwrap()), ["cpu"]);
         assert_eq!(names(patch(RouteLimitsPatch::Clear).apply(&before).unwrap()), [""; 0]);
-        let failed_seconds = Some(Some(60));
-        let kept = SettingsPatch {
-            retention: RetentionPatch { failed_seconds, ..RetentionPatch::default() },
-            ..SettingsPatch::default()
-        };
+        let retention = RetentionPatch { failed_seconds: Some(Some(60)), ..RetentionPatch::default() };
+        let kept = SettingsPatch { retention, ..SettingsPatch::default() };
         assert_eq!(kept.apply(&before).unwrap().retention.seconds(Status::Failed), Some(60));
     }
 

@@ -146,16 +146,12 @@ fn kept_output_is_where_its_pieces_are() {
 fn an_observation_ends_after_it_was_made_and_says_canonical_things() {
     let sound = idle_worker();
     assert_eq!(observation(&sound), []);
+    let report = Report { metadata: raw("1"), ..sound.report.clone() };
+    let telemetry = Some(Telemetry { value: raw("{ }"), updated_at: at(0) });
     let cases: [(Observation, &str); 3] = [
         (Observation { expires_at: at(-1), ..sound.clone() }, "ends before it was made"),
-        (
-            Observation { report: Report { metadata: raw("1"), ..sound.report.clone() }, ..sound.clone() },
-            "has metadata that are not canonical",
-        ),
-        (
-            Observation { telemetry: Some(Telemetry { value: raw("{ }"), updated_at: at(0) }), ..sound },
-            "has telemetry that is not canonical",
-        ),
+        (Observation { report, ..sound.clone() }, "has metadata that are not canonical"),
+        (Observation { telemetry, ..sound }, "has telemetry that is not canonical"),
     ];
     for (broken, what) in cases {
         assert_eq!(observation(&broken), [(Rule::Observations, what)]);

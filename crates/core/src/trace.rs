@@ -88,44 +88,26 @@ mod tests {
 
     #[test]
     fn only_the_forms_of_the_standard_are_read() {
-        let good = [
-            format!("00-{TRACE}-{SPAN}-00"),
-            format!("00-{TRACE}-{SPAN}-01"),
-            format!("00-{TRACE}-{SPAN}-ff"),
-            format!("01-{TRACE}-{SPAN}-01"),
-            format!("cc-{TRACE}-{SPAN}-01-what-the-future-will-be-like"),
-        ];
-        for text in good {
+        let filled = |text: &str| text.replace('T', TRACE).replace('S', SPAN);
+        let good = "00-T-S-00 00-T-S-01 00-T-S-ff 01-T-S-01 cc-T-S-01-what-the-future-will-be-like";
+        for text in good.split(' ').map(filled) {
             let parsed = TraceParent::parse(&text).unwrap_or_else(|| panic!("{text}"));
             assert_eq!(parsed.trace_id().to_string(), TRACE, "{text}");
         }
-        let bad = [
+        let bad = "00-T-S 00-T-S- 00-T-S-0 00-T-S-01- 00-T-S-01-x 00-T-S-011 01-T-S-011 ff-T-S-01 0-T-S-01 0g-T-S-01 \
+             00-T-S-0A 00_T-S-01 00-T_S-01 00-T-S_01 00-T-S-01,00-T-S-01";
+        let others = [
             String::new(),
-            format!("00-{TRACE}-{SPAN}"),
-            format!("00-{TRACE}-{SPAN}-"),
-            format!("00-{TRACE}-{SPAN}-0"),
-            format!("00-{TRACE}-{SPAN}-01-"),
-            format!("00-{TRACE}-{SPAN}-01-x"),
-            format!("00-{TRACE}-{SPAN}-011"),
-            format!("01-{TRACE}-{SPAN}-011"),
-            format!("ff-{TRACE}-{SPAN}-01"),
-            format!("0-{TRACE}-{SPAN}-01"),
-            format!("0g-{TRACE}-{SPAN}-01"),
             format!("00-{}-{SPAN}-01", "0".repeat(32)),
             format!("00-{TRACE}-{}-01", "0".repeat(16)),
             format!("00-{}-{SPAN}-01", TRACE.to_uppercase()),
             format!("00-{TRACE}-{}-01", SPAN.to_uppercase()),
-            format!("00-{TRACE}-{SPAN}-0A"),
-            format!("00_{TRACE}-{SPAN}-01"),
-            format!("00-{TRACE}_{SPAN}-01"),
-            format!("00-{TRACE}-{SPAN}_01"),
             format!(" 00-{TRACE}-{SPAN}-01"),
             format!("00-{TRACE}-{SPAN}-01 "),
             format!("00-{}\u{fc}-{SPAN}-01", &TRACE[2..]),
             format!("00-{}g-{SPAN}-01", &TRACE[1..]),
-            format!("00-{TRACE}-{SPAN}-01,00-{TRACE}-{SPAN}-01"),
         ];
-        for text in bad {
+        for text in bad.split(' ').map(filled).chain(others) {
             assert_eq!(TraceParent::parse(&text), None, "{text:?}");
         }
     }

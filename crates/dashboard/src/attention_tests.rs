@@ -96,11 +96,8 @@ fn a_failing_queue_is_told_with_what_its_newest_failures_share() {
             route: route.map(str::to_owned),
             message: message.map(|(message, times)| (message.to_owned(), times)),
         };
-        assert_eq!(
-            told,
-            [Concern::Failing { queue: "q".to_owned(), now: at(100), failed: 9, ended: 20, newest }],
-            "{tasks:?}"
-        );
+        let expected = [Concern::Failing { queue: "q".to_owned(), now: at(100), failed: 9, ended: 20, newest }];
+        assert_eq!(told, expected, "{tasks:?}");
     }
 }
 
@@ -200,11 +197,8 @@ async fn a_look_that_takes_too_long_shows_what_was_seen_before_and_not_for_ever(
     assert_eq!(looks.look("q", pending()).await, seen);
     assert_eq!(looks.look("q", ready(None)).await, seen);
     assert_eq!(looks.look("other", pending()).await, NewestTasks::default());
-    assert_eq!(
-        looks.look("q", ready(Some(NewestTasks::default()))).await,
-        NewestTasks::default(),
-        "what is new counts"
-    );
+    let expected = NewestTasks::default();
+    assert_eq!(looks.look("q", ready(Some(NewestTasks::default()))).await, expected, "what is new counts");
     assert_eq!(looks.look("q", slow(1)).await, seen);
     tokio::time::advance(KEPT_FOR).await;
     assert_eq!(looks.look("q", pending()).await, NewestTasks::default());

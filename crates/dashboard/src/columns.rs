@@ -279,11 +279,8 @@ pub(crate) mod tests {
             ("args.my key", false),
             ("args.", false),
         ] {
-            assert_eq!(
-                (is_for_filters(path), TaskFilter::parse(&format!("exists({path})")).is_ok()),
-                (expected, expected),
-                "{path}"
-            );
+            assert_eq!(is_for_filters(path), expected, "{path}");
+            assert_eq!(TaskFilter::parse(&format!("exists({path})")).is_ok(), expected, "{path}");
         }
     }
 
@@ -308,10 +305,8 @@ pub(crate) mod tests {
             seen.add(path, path == "args.b");
         }
         assert_eq!(seen.most_frequent("args."), ["args.b", "args.a"]);
-        assert_eq!(
-            (seen.is_numeric("args.b"), seen.is_numeric("args.a"), seen.is_numeric("args.c")),
-            (true, false, false)
-        );
+        let expected = (true, false, false);
+        assert_eq!((seen.is_numeric("args.b"), seen.is_numeric("args.a"), seen.is_numeric("args.c")), expected);
         for n in 0..2 * MOST_PATHS {
             seen.add(&format!("args.x{n}"), true);
         }

@@ -217,11 +217,8 @@ mod tests {
         let text = r#"{"a":{"b":[1,2.0],"c":{}},"d":[{"e":null},[]],"s":"a\nb"}"#;
         let object = JsonObject::from_canonical(text);
         assert_eq!(read(&write(&object)), Ok(object.clone()));
-        assert!(
-            write(&object).starts_with("{\n  \"a\": {\n    \"b\": [1,2.0],\n    \"c\": {}\n  },\n"),
-            "{}",
-            write(&object)
-        );
+        let written = write(&object);
+        assert!(written.starts_with("{\n  \"a\": {\n    \"b\": [1,2.0],\n    \"c\": {}\n  },\n"), "{written}");
         let deep = format!("{{\"a\":{}{}{}}}", "[".repeat(60), "[],".repeat(10_000) + "[]", "]".repeat(60));
         assert_eq!(write(&JsonObject::from_canonical(&deep)), deep, "a text is not made many times as long");
         let hidden = JsonObject::from_canonical("{\"a\u{202e}b\":\"\\\\\u{2066}\"}");

@@ -240,20 +240,16 @@ pub(crate) mod tests {
         assert_eq!(filter(""), Ok("status not in []".to_owned()));
         assert_eq!(filter("status=failed"), Ok("status == \"failed\"".to_owned()));
         assert_eq!(filter("filter=args.a==1+or+args.b==2"), Ok("args.a==1 or args.b==2".to_owned()));
-        assert_eq!(
-            filter("status=failed&filter=args.a==1+or+args.b==2"),
-            Ok("status == \"failed\" and (args.a==1 or args.b==2)".to_owned())
-        );
+        let expected = Ok("status == \"failed\" and (args.a==1 or args.b==2)".to_owned());
+        assert_eq!(filter("status=failed&filter=args.a==1+or+args.b==2"), expected);
         let archived = |query: &str| {
             let both = selection(query).and_then(|selection| and(selection, "archived == true"))?;
             Ok::<_, Unreadable>(both.filter.map(|filter| filter.text().to_owned()))
         };
         assert_eq!(archived(""), Ok(Some("archived == true".to_owned())));
         assert_eq!(archived("filter=a.b"), Err(filter("filter=a.b").unwrap_err()), "wrong alone");
-        assert_eq!(
-            archived("filter=args.a==1+or+args.b==2"),
-            Ok(Some("(args.a==1 or args.b==2) and archived == true".to_owned()))
-        );
+        let expected = "(args.a==1 or args.b==2) and archived == true".to_owned();
+        assert_eq!(archived("filter=args.a==1+or+args.b==2"), Ok(Some(expected)));
         let wrong = filter("status=failed&filter=priority==1)+or+(priority==2").unwrap_err();
         assert_eq!((wrong.parameter, wrong.column), ("filter", Some(12)));
     }

@@ -252,10 +252,8 @@ mod tests {
     #[test]
     fn empty_fields_use_nothing() {
         let mut empty = fields("");
-        assert_eq!(
-            (empty.scheduling(), empty.not_before(Timestamp::from_micros(0))),
-            (Some(Scheduling::default()), Some(None))
-        );
+        let expected = (Some(Scheduling::default()), Some(None));
+        assert_eq!((empty.scheduling(), empty.not_before(Timestamp::from_micros(0))), expected);
         assert!(!empty.is_used());
         assert_eq!(WaitingFields::with(&Scheduling::default(), None), empty);
     }
@@ -266,12 +264,10 @@ mod tests {
             "timeout=2+h&retry_seconds=30&retry_factor=1.5&retry_max_seconds=10+min&dependencies=t_exampletask1,%0At_exampletask0&on_dependency_failure=cancel",
         );
         let scheduling = typed.scheduling().expect("a schedule");
-        assert_eq!(
-            scheduling.as_json(),
-            Some(
-                r#"{"dependencies":["t_exampletask0","t_exampletask1"],"on_dependency_failure":"cancel","retry_delay":{"factor":1.5,"max_seconds":600,"seconds":30},"timeout_seconds":7200}"#
-            )
+        let expected = Some(
+            r#"{"dependencies":["t_exampletask0","t_exampletask1"],"on_dependency_failure":"cancel","retry_delay":{"factor":1.5,"max_seconds":600,"seconds":30},"timeout_seconds":7200}"#,
         );
+        assert_eq!(scheduling.as_json(), expected);
         let mut back = WaitingFields::with(&scheduling, Some(Timestamp::from_micros(0)));
         assert_eq!(back.scheduling(), Some(scheduling));
         assert_eq!(back.not_before(Timestamp::from_micros(9)), Some(Some(Timestamp::from_micros(0))));
@@ -296,10 +292,8 @@ mod tests {
             let mut wrong = fields(form);
             assert_eq!(wrong.scheduling(), None, "{form}");
             let told: Vec<_> = wrong.all().filter_map(|(name, field)| Some((name, field.error.clone()?))).collect();
-            assert!(
-                matches!(told.as_slice(), [(field, error)] if *field == name && error.contains(expected)),
-                "{told:?}"
-            );
+            let [(field, error)] = told.as_slice() else { panic!("{told:?}") };
+            assert!(*field == name && error.contains(expected), "{told:?}");
         }
         let many: String = (0..=DEPENDENCIES_MAX).map(|n| format!("t_{n:012}+")).collect();
         let mut many = fields(&format!("dependencies={many}"));

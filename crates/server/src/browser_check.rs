@@ -281,33 +281,21 @@ mod tests {
             ("[::1]:8000", "http://[::1]:8000", true),
             ("queue.example", "https://queue.example", true),
             ("queue.example:443", "https://queue.example", true),
-            ("localhost:8000", "null", false),
-            ("localhost:8000", "", false),
-            ("localhost:8000", "localhost:8000", false),
-            ("localhost:8000", "http://", false),
-            ("localhost:8000", "http://localhost", false),
-            ("localhost:8000", "http://localhost:3000", false),
-            ("localhost:8000", "http://127.0.0.1:8000", false),
-            ("localhost:8000", "http://evil.example", false),
-            ("localhost:8000", "http://localhost:8000.evil.example", false),
-            ("localhost:8000", "http://localhost:8000/", false),
-            ("localhost:8000", "http://evil@localhost:8000", false),
-            ("localhost:8000", "file://localhost:8000", false),
-            ("localhost:8000", "chrome-extension://localhost:8000", false),
             ("localhost", "https://localhost:80", false),
             ("queue.example", "http://localhost", false),
         ];
-        for (host, origin, ours) in cases {
+        let foreign = "null localhost:8000 http:// http://localhost http://localhost:3000 http://127.0.0.1:8000 \
+             http://evil.example http://localhost:8000.evil.example http://localhost:8000/ http://evil@localhost:8000 \
+             file://localhost:8000 chrome-extension://localhost:8000";
+        let foreign = foreign.split(' ').chain([""]).map(|origin| ("localhost:8000", origin, false));
+        for (host, origin, ours) in cases.into_iter().chain(foreign) {
             let expected = if ours { Ok(()) } else { Err(BrowserRefusal::Origin) };
             assert_eq!(outcome(&hosts, "/", &[("host", host), ("origin", origin)]), expected, "{host} {origin}");
         }
         let two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://evil.example")];
         assert_eq!(outcome(&hosts, "/", &two), Err(BrowserRefusal::Origin));
-        assert_eq!(
-            outcome(&hosts, "/", &[("origin", "http://localhost")]),
-            Err(BrowserRefusal::Origin),
-            "no host of its own"
-        );
+        let no_host = [("origin", "http://localhost")];
+        assert_eq!(outcome(&hosts, "/", &no_host), Err(BrowserRefusal::Origin));
     }
 
     #[test]

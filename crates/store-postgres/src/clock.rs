@@ -99,10 +99,8 @@ mod tests {
             let before = row.last_scan_at;
             let clock = Clock::of_scan(row, step * SECOND);
             assert!(Some(clock.now) >= before, "time went back");
-            seen.push((
-                (clock.now.as_micros() - at.as_micros()) / SECOND,
-                is_longer_than_outage(clock.last_scan_at.unwrap(), clock.now),
-            ));
+            let is_outage = is_longer_than_outage(clock.last_scan_at.unwrap(), clock.now);
+            seen.push(((clock.now.as_micros() - at.as_micros()) / SECOND, is_outage));
             let (offset_micros, ahead_since) = (clock.offset_micros, clock.ahead_since);
             row = ClockRow { offset_micros, ahead_since, last_scan_at: Some(clock.now), ..row };
         }
@@ -137,12 +135,8 @@ mod tests {
     #[test]
     fn time_that_is_ahead_of_the_database_is_slowed_down_by_a_hundredth() {
         let last = Timestamp::from_micros(START * SECOND);
-        let row = ClockRow {
-            micros: START * SECOND - 95 * SECOND,
-            offset_micros: 100 * SECOND,
-            last_scan_at: Some(last),
-            ahead_since: None,
-        };
+        let (micros, offset_micros) = (START * SECOND - 95 * SECOND, 100 * SECOND);
+        let row = ClockRow { micros, offset_micros, last_scan_at: Some(last), ahead_since: None };
         let clock = Clock::of_scan(row, 0);
         assert_eq!(clock.offset_micros, 100 * SECOND - SECOND / 20);
         assert_eq!(clock.now.as_micros(), START * SECOND + 5 * SECOND - SECOND / 20);

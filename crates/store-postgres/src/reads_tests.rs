@@ -138,13 +138,8 @@ async fn more_observations_than_a_page_are_all_counted() {
 async fn a_damaged_row_is_an_error_and_no_panic() {
     let (database, readers) = filled(3, 14).await;
     database.admin("UPDATE taskqueue.tasks SET status = 'lost'");
-    let query = TaskQuery {
-        selection: TaskSelection::default(),
-        order: Default::default(),
-        limit: 10,
-        after: None,
-        max_bytes: PAGE_BYTES,
-    };
+    let selection = TaskSelection::default();
+    let query = TaskQuery { selection, order: Default::default(), limit: 10, after: None, max_bytes: PAGE_BYTES };
     assert_eq!(list(&readers, &query).await.unwrap_err(), StoreError::Unavailable);
     let running = &of_status(Status::Running);
     let count = |session: Arc<Session>| async move { reads::count_tally(&session, &queue("q"), running).await };

@@ -192,10 +192,9 @@ async fn a_page_walks_over_no_archived_task_and_one_with_them_over_both_kinds() 
         let text = order::with_order(&LIST_TASKS.text, &living.text, order);
         let plan_of_living = plan(&session, &text, &fixed).await;
         assert!(plan_of_living.contains("tasks_by_creation") && !plan_of_living.contains("Sort"), "{plan_of_living}");
-        assert!(
-            !plan_of_living.contains("Rows Removed") && !plan_of_living.contains("Filter: (archived"),
-            "{plan_of_living}"
-        );
+        for filtered in ["Rows Removed", "Filter: (archived"] {
+            assert!(!plan_of_living.contains(filtered), "{plan_of_living}");
+        }
         let every = TaskSelection { include_archived: true, ..TaskSelection::default() };
         let condition = dialect::condition(&every, 4);
         let text = order::over_archive(&order::with_order(&LIST_TASKS.text, &condition.text, order), order);
@@ -261,16 +260,8 @@ async fn writers_plan(session: &Session, sql: &Sql) -> String {
 }
 
 /// Statements that look at a whole small table on purpose, or that run once in a while.
-const MAY_SCAN: &[&str] = &[
-    "BRING_TIME_BACK",
-    "DELETE_EXPIRED_OBSERVATIONS",
-    "LOCK_OUTPUT_PURGES",
-    "LOCK_PURGE",
-    "LOCK_RUNNING",
-    "MERGE_TALLY",
-    "RAISE_CLOCK",
-    "TAKE_NUMBERS",
-];
+const MAY_SCAN: &str = "BRING_TIME_BACK DELETE_EXPIRED_OBSERVATIONS LOCK_OUTPUT_PURGES LOCK_PURGE LOCK_RUNNING \
+     MERGE_TALLY RAISE_CLOCK TAKE_NUMBERS";
 
 #[tokio::test]
 async fn a_writer_finds_everything_by_indexes_whatever_the_planner_knows() {
@@ -280,7 +271,7 @@ async fn a_writer_finds_everything_by_indexes_whatever_the_planner_knows() {
         SELECT queue_key, priority, pending_seq, task_key, 'default' FROM taskqueue.tasks; ANALYZE taskqueue.ready",
     );
     for _ in 0..2 {
-        for sql in WRITER.iter().filter(|sql| !MAY_SCAN.contains(&sql.name)) {
+        for sql in WRITER.iter().filter(|sql| !MAY_SCAN.split(' ').any(|name| name == sql.name)) {
             let plan = writers_plan(&session, sql).await;
             for word in ["Seq Scan", "Hash Join", "Merge Join"] {
                 assert!(!plan.contains(word), "{}:\n{plan}", sql.name);

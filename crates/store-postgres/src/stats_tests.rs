@@ -160,11 +160,8 @@ async fn what_pending_tasks_wait_for_is_found_by_indexes_up_to_a_bound() {
     ));
     assert_eq!(by_state(&session).await, Some([99_993, 5, 2, 0]));
     database.admin("DELETE FROM taskqueue.ready WHERE pending_seq > 10");
-    assert_eq!(
-        by_state(&session).await,
-        Some([10, 5, 99_985, 0]),
-        "what is not in the order and not delayed is blocked"
-    );
+    let expected = Some([10, 5, 99_985, 0]);
+    assert_eq!(by_state(&session).await, expected, "what is not in the order and not delayed is blocked");
     database.admin(&format!(
         "INSERT INTO taskqueue.delayed SELECT {QUEUE_KEY}, n, n FROM generate_series(200006, 205000) AS n"
     ));

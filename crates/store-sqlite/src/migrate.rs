@@ -143,10 +143,8 @@ mod tests {
         let mut connection = first_schema();
         migrate_with(MADE_UP, &mut connection).unwrap();
         assert_eq!(text(&connection, "SELECT id || created_at || hex(packed) || note FROM tasks"), "t_1501pending");
-        assert_eq!(
-            text(&connection, "SELECT group_concat(version || ' ' || name) FROM migrations"),
-            "1 initial,2 made_up"
-        );
+        let expected = "1 initial,2 made_up";
+        assert_eq!(text(&connection, "SELECT group_concat(version || ' ' || name) FROM migrations"), expected);
         let before = (picture(&connection), connection.total_changes());
         migrate_with(MADE_UP, &mut connection).unwrap();
         assert_eq!((picture(&connection), connection.total_changes()), before);

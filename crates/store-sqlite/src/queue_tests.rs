@@ -92,9 +92,9 @@ async fn runs_that_began_before_a_limit_or_before_a_restart_count() {
         }
     }
     store.write(claim("r", "gpu", 100)).await.unwrap();
-    assert!(
-        is_claimed(store, "gpu", 1).await && is_claimed(store, "gpu", 2).await && is_claimed(store, "cpu", 3).await
-    );
+    for (route, run) in [("gpu", 1), ("gpu", 2), ("cpu", 3)] {
+        assert!(is_claimed(store, route, run).await, "{route} {run}");
+    }
     store.write(change_settings("q", limits(4, 2))).await.unwrap();
     assert!(!is_claimed(store, "gpu", 4).await);
     assert!(is_claimed(store, "cpu", 5).await);
@@ -152,11 +152,8 @@ impl Opened {
 
 /// Keeps tasks of a state for so many seconds, or for ever.
 fn kept(succeeded: Option<u64>, cancelled: Option<u64>) -> SettingsPatch {
-    let retention = RetentionPatch {
-        succeeded_seconds: Some(succeeded),
-        cancelled_seconds: Some(cancelled),
-        ..RetentionPatch::default()
-    };
+    let (succeeded_seconds, cancelled_seconds) = (Some(succeeded), Some(cancelled));
+    let retention = RetentionPatch { succeeded_seconds, cancelled_seconds, ..RetentionPatch::default() };
     SettingsPatch { retention, ..SettingsPatch::default() }
 }
 

@@ -173,10 +173,8 @@ fn few_tasks_of_a_state_are_listed_and_counted_without_visiting_the_others() {
             assert_eq!(page.take().unwrap().count, 3);
         }
     }
-    let several = TaskSelection {
-        filter: Some(TaskFilter::parse("status != 'succeeded' and args.n < 19003").unwrap()),
-        ..TaskSelection::default()
-    };
+    let filter = TaskFilter::parse("status != 'succeeded' and args.n < 19003").unwrap();
+    let several = TaskSelection { filter: Some(filter), ..TaskSelection::default() };
     let listed = filled.list(&several, TaskOrder { field: OrderField::CreatedAt, descending: false }, 3);
     assert_eq!(listed, [1, 2, 3, 4, 7_001, 7_002, 7_003, 7_004, 19_001, 19_002]);
 }

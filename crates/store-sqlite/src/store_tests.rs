@@ -51,11 +51,8 @@ impl Writerless {
             Poll::Pending => Poll::Ready(None),
         });
         let answer = answer.await;
-        assert_eq!(
-            answer.is_none(),
-            self.requests.try_next().is_some_and(|next| !next.is_empty()),
-            "either answered or handed over"
-        );
+        let expected = self.requests.try_next().is_some_and(|next| !next.is_empty());
+        assert_eq!(answer.is_none(), expected, "either answered or handed over");
         answer
     }
 }

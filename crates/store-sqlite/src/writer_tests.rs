@@ -241,11 +241,8 @@ fn queues_that_fill_the_memory_of_pending_tasks_leave_each_other_queue_its_share
     }
     for name in ["q", "late"] {
         assert!(serve_one(&mut writer, in_queue(name, 0..15)).is_ok(), "{name}");
-        assert!(
-            serve(&mut writer, (15..20).map(|n| create(name, n, Definition::default())).collect())
-                .into_iter()
-                .all(|created| created.is_ok())
-        );
+        let created = serve(&mut writer, (15..20).map(|n| create(name, n, Definition::default())).collect());
+        assert!(created.into_iter().all(|created| created.is_ok()));
         assert_eq!(serve_one(&mut writer, in_queue(name, 20..1_000)), Err(StoreError::Busy), "more than its share");
         let one_by_one: Vec<_> = (20..1_000).map(|n| create(name, n, Definition::default())).collect();
         let created = serve(&mut writer, one_by_one).into_iter().filter(Result::is_ok).count();
@@ -298,13 +295,8 @@ fn what_asks_for_a_look_everywhere_wakes_whoever_waits_for_what_is_pending() {
     assert!(!is_woken(&mut resting), "nothing that it waits for");
     writer.with_claim_index(|writer| {
         let key = writer.claim_index.queue(&queue("q")).unwrap();
-        let entry = PendingEntry {
-            routes: &routes(&["default"]),
-            priority: 0,
-            pending_seq: 9,
-            not_before: None,
-            blocked: false,
-        };
+        let routes = &routes(&["default"]);
+        let entry = PendingEntry { routes, priority: 0, pending_seq: 9, not_before: None, blocked: false };
         writer.claim_index.add_pending(key, TaskKey(9), entry, Timestamp::default());
         writer.wake(&everywhere);
     });

@@ -73,11 +73,8 @@ async fn on_a_full_disk() {
     fixture.clock.advance_seconds(1);
     assert_eq!(fixture.write(Scan).await, Err(StoreError::Unavailable));
     assert_eq!(fixture.store.check().await, Err(StoreError::Unavailable), "also for the health check");
-    assert_eq!(
-        fixture.write(claim("q", "nothing", 1)).await,
-        Err(StoreError::Unavailable),
-        "also for what needs no disk"
-    );
+    let expected = Err(StoreError::Unavailable);
+    assert_eq!(fixture.write(claim("q", "nothing", 1)).await, expected, "also for what needs no disk");
     for command in commands![print("run", "run", 7, "meanwhile "), progress("run", "run", r#"{"step":2}"#)] {
         assert_eq!(fixture.write(command).await, Err(StoreError::Unavailable));
     }

@@ -446,13 +446,8 @@ mod tests {
     use super::*;
 
     fn api(status: u16, code: &str) -> Error {
-        Error::Api {
-            status,
-            code: code.into(),
-            message: String::new(),
-            details: JsonObject::empty(),
-            retry_after: None,
-        }
+        let (message, details) = (String::new(), JsonObject::empty());
+        Error::Api { status, code: code.into(), message, details, retry_after: None }
     }
 
     #[test]

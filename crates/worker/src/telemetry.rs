@@ -399,13 +399,11 @@ mod tests {
     #[test]
     fn each_line_is_a_gpu() {
         let two = "0, NVIDIA A100-SXM4-80GB, 97, 40536, 81920, 71\n1, Tesla T4, 0, 2, 15360, 35\n";
-        assert_eq!(
-            text(&parse(two)),
-            [
-                r#"{"index":0,"name":"NVIDIA A100-SXM4-80GB","utilization_percent":97,"memory_used_bytes":42505076736,"memory_total_bytes":85899345920,"temperature_celsius":71}"#,
-                r#"{"index":1,"name":"Tesla T4","utilization_percent":0,"memory_used_bytes":2097152,"memory_total_bytes":16106127360,"temperature_celsius":35}"#,
-            ]
-        );
+        let expected = [
+            r#"{"index":0,"name":"NVIDIA A100-SXM4-80GB","utilization_percent":97,"memory_used_bytes":42505076736,"memory_total_bytes":85899345920,"temperature_celsius":71}"#,
+            r#"{"index":1,"name":"Tesla T4","utilization_percent":0,"memory_used_bytes":2097152,"memory_total_bytes":16106127360,"temperature_celsius":35}"#,
+        ];
+        assert_eq!(text(&parse(two)), expected);
     }
 
     #[test]

@@ -193,12 +193,18 @@ fn killing_the_keeper_leaves_nothing() {
     eventually("all is gone", || subject.pids.iter().all(|pid| !is_alive(*pid)).then_some(()));
 }
 
-fn the_exit_code_of_the_worker_is_passed_on() {
-    let mut subject = Subject::start(&[]);
+/// A subject that was asked to stop three times in this way, and has counted each.
+fn asked_three_times(ask: impl Fn(&Subject)) -> Subject {
+    let subject = Subject::start(&[]);
     for count in 1..=3 {
-        send(subject.keeper(), Signal::TERM);
+        ask(&subject);
         subject.wait_for_requests(count);
     }
+    subject
+}
+
+fn the_exit_code_of_the_worker_is_passed_on() {
+    let mut subject = asked_three_times(|subject| send(subject.keeper(), Signal::TERM));
     assert_eq!(subject.end().code(), Some(3));
     subject.assert_nothing_is_left();
 }
@@ -213,21 +219,13 @@ fn requests_reach_the_worker_through_its_keeper() {
 }
 
 fn requests_reach_the_worker_directly() {
-    let mut subject = Subject::start(&[]);
-    for count in 1..=3 {
-        send(subject.worker(), Signal::TERM);
-        subject.wait_for_requests(count);
-    }
-    subject.end();
+    asked_three_times(|subject| send(subject.worker(), Signal::TERM)).end();
 }
 
 fn a_signal_to_both_is_one_request() {
-    let mut subject = Subject::start(&[]);
-    for count in 1..=3 {
-        kill_process_group(Pid::from_raw(subject.keeper()).unwrap(), Signal::INT).unwrap();
-        subject.wait_for_requests(count);
-    }
-    assert_eq!(subject.end().code(), Some(3));
+    let to_both =
+        |subject: &Subject| kill_process_group(Pid::from_raw(subject.keeper()).unwrap(), Signal::INT).unwrap();
+    assert_eq!(asked_three_times(to_both).end().code(), Some(3));
 }
 
 fn a_quit_from_the_terminal_leaves_nothing() {

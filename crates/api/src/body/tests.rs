@@ -1,4 +1,4 @@
-//! Every rule of docs/reference/http-api.md §3.3 to §3.5 about bodies, one line each.
+//! Every rule of docs/reference/http-api.md §3.3 to §3.5 about bodies.
 
 use taskqueue_core::limits::JSON_DEPTH;
 use taskqueue_core::observation::{Report, WorkerStatus};
@@ -32,6 +32,15 @@ fn check_all<B: Body>(cases: &[(&str, &str)]) {
     }
 }
 
+/// Each row is some bodies, and the code of each of them.
+fn check_rows<B: Body>(rows: &[(&[&str], &str)]) {
+    for (bodies, expected) in rows {
+        for body in *bodies {
+            assert_eq!(code::<B>(body), *expected, "{body}");
+        }
+    }
+}
+
 #[test]
 fn a_creation_fills_in_defaults_and_last_duplicates_win() {
     assert_eq!(decode::<Creation>(b" {} "), Ok(Creation::default()));
@@ -43,35 +52,16 @@ fn a_creation_fills_in_defaults_and_last_duplicates_win() {
 
 #[test]
 fn a_creation_refuses_what_is_no_task() {
-    check_all::<Creation>(&[
-        ("", "invalid_task"),
-        ("null", "invalid_task"),
-        ("[]", "invalid_task"),
-        ("\"x\"", "invalid_task"),
-        ("1", "invalid_task"),
-        ("{", "invalid_request"),
-        ("{}x", "invalid_request"),
-        (" ", "invalid_request"),
-        ("\u{feff}{}", "invalid_request"),
-        (r#"{"args":{"a":NaN}}"#, "invalid_request"),
-        (r#"{"unknown":1}"#, "invalid_task"),
-        (r#"{"status":"pending"}"#, "invalid_task"),
-        (r#"{"result":{}}"#, "invalid_task"),
-        (r#"{"\ud800":1}"#, "invalid_task"),
-        (r#"{"name":1}"#, "invalid_task"),
-        (r#"{"name":"\ud800"}"#, "invalid_task"),
-        (r#"{"name":""}"#, "ok"),
-        (r#"{"name":"\u0000"}"#, "invalid_task_name"),
-        (r#"{"name":"\n"}"#, "invalid_task_name"),
-        (r#"{"args":null}"#, "invalid_task"),
-        (r#"{"args":[]}"#, "invalid_task"),
-        (r#"{"args":{"a":9223372036854775808}}"#, "invalid_task"),
-        (r#"{"args":{"a":9223372036854775808.0}}"#, "ok"),
-        (r#"{"metadata":{"a":[{"b":1e400}]}}"#, "invalid_task"),
-        (r#"{"metadata":{"a":1e-400,"":"\u0000"}}"#, "ok"),
-        (r#"{"args":{"\udc00":1}}"#, "invalid_task"),
-        (r#"{"args":{"a":"\ud800"}}"#, "invalid_task"),
-        (r#"{"args":{"a":"\ud83d\ude00"}}"#, "ok"),
+    check_rows::<Creation>(&[
+        (&["null", "[]", r#""x""#, "1", r#"{"unknown":1}"#, r#"{"status":"pending"}"#], "invalid_task"),
+        (&[r#"{"result":{}}"#, r#"{"\ud800":1}"#, r#"{"name":1}"#, r#"{"name":"\ud800"}"#], "invalid_task"),
+        (&[r#"{"args":null}"#, r#"{"args":[]}"#, r#"{"args":{"a":9223372036854775808}}"#], "invalid_task"),
+        (&[r#"{"metadata":{"a":[{"b":1e400}]}}"#, r#"{"args":{"\udc00":1}}"#], "invalid_task"),
+        (&[r#"{"args":{"a":"\ud800"}}"#, ""], "invalid_task"),
+        (&["{", "{}x", r#"{"args":{"a":NaN}}"#, " ", "\u{feff}{}"], "invalid_request"),
+        (&[r#"{"name":""}"#, r#"{"args":{"a":9223372036854775808.0}}"#], "ok"),
+        (&[r#"{"metadata":{"a":1e-400,"":"\u0000"}}"#, r#"{"args":{"a":"\ud83d\ude00"}}"#], "ok"),
+        (&[r#"{"name":"\u0000"}"#, r#"{"name":"\n"}"#], "invalid_task_name"),
     ]);
 }
 
@@ -97,15 +87,11 @@ fn integer_fields_take_json_integers_only() {
 
 #[test]
 fn routes_are_a_non_empty_list_of_distinct_routes() {
-    check_all::<Creation>(&[
-        (r#"{"routes":["b","a"]}"#, "ok"),
-        (r#"{"routes":[]}"#, "invalid_task"),
-        (r#"{"routes":["a","a"]}"#, "invalid_task"),
-        (r#"{"routes":["a",1]}"#, "invalid_task"),
-        (r#"{"routes":["-a"]}"#, "invalid_task"),
-        (r#"{"routes":"a"}"#, "invalid_task"),
-        (r#"{"routes":null}"#, "invalid_task"),
-        (r#"{"routes":{"0":"a"}}"#, "invalid_task"),
+    check_rows::<Creation>(&[
+        (&[r#"{"routes":["b","a"]}"#], "ok"),
+        (&[r#"{"routes":[]}"#, r#"{"routes":["a","a"]}"#, r#"{"routes":["a",1]}"#], "invalid_task"),
+        (&[r#"{"routes":["-a"]}"#, r#"{"routes":"a"}"#, r#"{"routes":null}"#], "invalid_task"),
+        (&[r#"{"routes":{"0":"a"}}"#], "invalid_task"),
     ]);
 }
 
@@ -187,28 +173,20 @@ fn a_key_with_a_lone_surrogate_is_one_error_among_others() {
     check_all::<BulkUpdateRequest>(&[
         (r#"{"\ud800":1}"#, "invalid_filter"),
         (r#"{"\ud800":1,"filter":"x","changes":{"priority":1}}"#, "invalid_update"),
-        (r#"{"filter":"x","changes":{"\ud800":1,"name":"\u0001"}}"#, "invalid_task_name"),
         (r#"{"filter":"x","changes":{"\ud800":1,"priority":1}}"#, "invalid_update"),
+        (r#"{"filter":"x","changes":{"\ud800":1,"name":"\u0001"}}"#, "invalid_task_name"),
     ]);
     assert_eq!(locations::<Creation>(r#"{"\ud800":1,"x":1,"args":[]}"#), r#"["body"] ["body","x"] ["body","args"]"#);
 }
 
 #[test]
 fn an_update_names_at_least_one_field_and_only_the_name_may_be_null() {
-    check_all::<Update>(&[
-        ("", "invalid_update"),
-        ("{}", "invalid_update"),
-        ("null", "invalid_update"),
-        (r#"{"name":null}"#, "ok"),
-        (r#"{"args":null}"#, "invalid_update"),
-        (r#"{"priority":null}"#, "invalid_update"),
-        (r#"{"routes":null}"#, "invalid_update"),
-        (r#"{"result":null}"#, "invalid_update"),
-        (r#"{"result":{"a":1}}"#, "ok"),
-        (r#"{"attempt":1}"#, "invalid_update"),
-        (r#"{"name":"\ud800"}"#, "invalid_update"),
-        (r#"{"name":"\t"}"#, "invalid_task_name"),
-        ("{", "invalid_request"),
+    check_rows::<Update>(&[
+        (&["{}", "null", r#"{"args":null}"#, r#"{"priority":null}"#, r#"{"routes":null}"#], "invalid_update"),
+        (&[r#"{"result":null}"#, r#"{"attempt":1}"#, r#"{"name":"\ud800"}"#, ""], "invalid_update"),
+        (&[r#"{"name":null}"#, r#"{"result":{"a":1}}"#], "ok"),
+        (&[r#"{"name":"\t"}"#], "invalid_task_name"),
+        (&["{"], "invalid_request"),
     ]);
     assert_eq!(decode::<Update>(br#"{"name":null}"#), Ok(Update { name: Some(None), ..Update::default() }));
 }
@@ -216,25 +194,16 @@ fn an_update_names_at_least_one_field_and_only_the_name_may_be_null() {
 #[test]
 fn a_patch_is_an_object_or_absent_and_never_together_with_the_whole_value() {
     let deep = nested(JSON_DEPTH + 1);
-    check_all::<Update>(&[
-        (r#"{"args_patch":{"a":null}}"#, "ok"),
-        (r#"{"args_patch":{}}"#, "ok"),
-        (r#"{"args_patch":{"a":1},"metadata":{}}"#, "ok"),
-        (r#"{"args":{},"metadata_patch":{}}"#, "ok"),
-        (r#"{"args":{},"args_patch":null}"#, "ok"),
-        (r#"{"args_patch":null,"name":null}"#, "ok"),
-        (r#"{"args_patch":null}"#, "invalid_update"),
-        (r#"{"args_patch":null,"metadata_patch":null}"#, "invalid_update"),
-        (r#"{"args":{},"args_patch":{}}"#, "invalid_update"),
-        (r#"{"args":null,"args_patch":{}}"#, "invalid_update"),
-        (r#"{"metadata":{},"metadata_patch":{"a":1}}"#, "invalid_update"),
-        (r#"{"args_patch":[]}"#, "invalid_update"),
-        (r#"{"args_patch":"x"}"#, "invalid_update"),
-        (r#"{"metadata_patch":1}"#, "invalid_update"),
-        (r#"{"metadata_patch":{"a":1e400}}"#, "invalid_update"),
-        (r#"{"metadata_patch":{"a":{"\ud800":null}}}"#, "invalid_update"),
-        (r#"{"result_patch":{}}"#, "invalid_update"),
-        (&format!("{{\"args_patch\":{deep}}}"), "json_too_deep"),
+    check_rows::<Update>(&[
+        (&[r#"{"args_patch":{"a":null}}"#, r#"{"args_patch":{}}"#, r#"{"args_patch":{"a":1},"metadata":{}}"#], "ok"),
+        (&[r#"{"args":{},"metadata_patch":{}}"#, r#"{"args":{},"args_patch":null}"#], "ok"),
+        (&[r#"{"args_patch":null,"name":null}"#], "ok"),
+        (&[r#"{"args_patch":null}"#, r#"{"args_patch":null,"metadata_patch":null}"#], "invalid_update"),
+        (&[r#"{"args":{},"args_patch":{}}"#, r#"{"args":null,"args_patch":{}}"#], "invalid_update"),
+        (&[r#"{"metadata":{},"metadata_patch":{"a":1}}"#, r#"{"args_patch":[]}"#], "invalid_update"),
+        (&[r#"{"args_patch":"x"}"#, r#"{"metadata_patch":1}"#, r#"{"metadata_patch":{"a":1e400}}"#], "invalid_update"),
+        (&[r#"{"metadata_patch":{"a":{"\ud800":null}}}"#, r#"{"result_patch":{}}"#], "invalid_update"),
+        (&[format!("{{\"args_patch\":{deep}}}").as_str()], "json_too_deep"),
     ]);
     check_all::<Creation>(&[(r#"{"args_patch":{}}"#, "invalid_task")]);
     check_all::<BulkUpdateRequest>(&[
@@ -250,44 +219,26 @@ fn a_patch_is_an_object_or_absent_and_never_together_with_the_whole_value() {
 
 #[test]
 fn a_bulk_action_has_a_filter_and_may_have_an_expectation() {
-    check_all::<BulkActionRequest>(&[
-        (r#"{"filter":"x"}"#, "ok"),
-        (r#"{"filter":"","expect":null,"dry_run":null}"#, "ok"),
-        (r#"{"filter":"x","expect":0,"dry_run":true}"#, "ok"),
-        (r#"{"filter":"x","expect":9223372036854775807}"#, "ok"),
-        (r#"{"filter":"x","expect":9223372036854775808}"#, "invalid_request"),
-        (r#"{"filter":"x","expect":-1}"#, "invalid_request"),
-        (r#"{"filter":"x","expect":1.0}"#, "invalid_request"),
-        (r#"{"filter":"x","expect":"1"}"#, "invalid_request"),
-        (r#"{"filter":"x","dry_run":1}"#, "invalid_request"),
-        (r#"{"filter":"x","other":1}"#, "invalid_request"),
-        (r#"{"expect":-1}"#, "invalid_filter"),
-        (r#"{"filter":null}"#, "invalid_filter"),
-        (r#"{"filter":1,"dry_run":1}"#, "invalid_filter"),
-        ("{}", "invalid_filter"),
-        ("[]", "invalid_request"),
-        ("", "invalid_request"),
+    check_rows::<BulkActionRequest>(&[
+        (&[r#"{"filter":"x"}"#, r#"{"filter":"","expect":null,"dry_run":null}"#], "ok"),
+        (&[r#"{"filter":"x","expect":0,"dry_run":true}"#, r#"{"filter":"x","expect":9223372036854775807}"#], "ok"),
+        (&[r#"{"filter":"x","expect":9223372036854775808}"#, r#"{"filter":"x","expect":-1}"#], "invalid_request"),
+        (&[r#"{"filter":"x","expect":1.0}"#, r#"{"filter":"x","expect":"1"}"#], "invalid_request"),
+        (&[r#"{"filter":"x","dry_run":1}"#, r#"{"filter":"x","other":1}"#, "[]", ""], "invalid_request"),
+        (&[r#"{"expect":-1}"#, r#"{"filter":null}"#, r#"{"filter":1,"dry_run":1}"#, "{}"], "invalid_filter"),
     ]);
 }
 
 #[test]
 fn in_a_bulk_update_errors_of_the_filter_win_over_those_of_the_changes() {
-    check_all::<BulkUpdateRequest>(&[
-        (r#"{"filter":"x","changes":{"priority":1}}"#, "ok"),
-        (r#"{"filter":"","changes":{"priority":1}}"#, "ok"),
-        (r#"{"filter":")(","changes":{"priority":"1"}}"#, "invalid_update"),
-        (r#"{"changes":{"priority":1}}"#, "invalid_filter"),
-        (r#"{"filter":null,"changes":{"priority":1}}"#, "invalid_filter"),
-        (r#"{"filter":1,"changes":{}}"#, "invalid_filter"),
-        (r#"{"filter":"\ud800","changes":{"priority":1}}"#, "invalid_filter"),
-        (r#"{"filter":1,"changes":{"name":"\n"}}"#, "invalid_task_name"),
-        (r#"{"filter":"x"}"#, "invalid_update"),
-        (r#"{"filter":"x","changes":null}"#, "invalid_update"),
-        (r#"{"filter":"x","changes":{}}"#, "invalid_update"),
-        (r#"{"filter":"x","changes":{"priority":1},"limit":1}"#, "invalid_update"),
-        ("{}", "invalid_filter"),
-        ("", "invalid_update"),
-        ("[]", "invalid_update"),
+    check_rows::<BulkUpdateRequest>(&[
+        (&[r#"{"filter":"x","changes":{"priority":1}}"#, r#"{"filter":"","changes":{"priority":1}}"#], "ok"),
+        (&[r#"{"filter":")(","changes":{"priority":"1"}}"#, r#"{"filter":"x"}"#], "invalid_update"),
+        (&[r#"{"filter":"x","changes":null}"#, r#"{"filter":"x","changes":{}}"#], "invalid_update"),
+        (&[r#"{"filter":"x","changes":{"priority":1},"limit":1}"#, "[]", ""], "invalid_update"),
+        (&[r#"{"changes":{"priority":1}}"#, r#"{"filter":null,"changes":{"priority":1}}"#], "invalid_filter"),
+        (&[r#"{"filter":1,"changes":{}}"#, r#"{"filter":"\ud800","changes":{"priority":1}}"#, "{}"], "invalid_filter"),
+        (&[r#"{"filter":1,"changes":{"name":"\n"}}"#], "invalid_task_name"),
     ]);
 }
 
@@ -300,6 +251,8 @@ fn worker(bytes: usize) -> String {
 fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
     const RUN: &str = r#""run_id":"r_abcdefghijkl""#;
     check_all::<ClaimRequest>(&[
+        (r#"{"run_id":"x","route":"gpu"}"#, "invalid_request"),
+        (r#"{"run_id":"r_abcdefghijkl\n","route":"gpu"}"#, "invalid_request"),
         (&format!("{{{RUN},\"route\":\"gpu\"}}"), "ok"),
         (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":{{\"host\":\"h\"}}}}"), "ok"),
         (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":null}}"), "ok"),
@@ -312,15 +265,13 @@ fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
         (&format!("{{{RUN}}}"), "invalid_request"),
         (&format!("{{{RUN},\"route\":null}}"), "invalid_request"),
         (&format!("{{{RUN},\"route\":\"a b\"}}"), "invalid_request"),
-        (r#"{"run_id":"x","route":"gpu"}"#, "invalid_request"),
-        (r#"{"run_id":"r_abcdefghijkl\n","route":"gpu"}"#, "invalid_request"),
         (&format!("{{{RUN},\"route\":\"gpu\",\"x\":1}}"), "invalid_request"),
         ("", "invalid_request"),
     ]);
     check_all::<UnclaimRequest>(&[
+        ("{}", "invalid_request"),
         (&format!("{{{RUN}}}"), "ok"),
         (&format!("{{{RUN},\"result\":{{}}}}"), "invalid_request"),
-        ("{}", "invalid_request"),
     ]);
     check_all::<CompleteRequest>(&[
         (&format!("{{{RUN},\"result\":{{}}}}"), "ok"),
@@ -357,9 +308,8 @@ fn a_failure_is_tried_again_unless_it_says_otherwise() {
         let body = format!(r#"{{"run_id":"r_abcdefghijkl","error":{{"type":"E","message":"m"}}{retry}}}"#);
         decode::<FailRequest>(body.as_bytes()).map(|fail| fail.retry)
     };
-    for (given, retry) in
-        [("", true), (r#","retry":null"#, true), (r#","retry":true"#, true), (r#","retry":false"#, false)]
-    {
+    let cases = [("", true), (r#","retry":null"#, true), (r#","retry":true"#, true), (r#","retry":false"#, false)];
+    for (given, retry) in cases {
         assert_eq!(fail(given), Ok(retry), "{given}");
     }
     for given in [r#","retry":0"#, r#","retry":"false""#, r#","retry":[]"#, r#","retry_delay":1"#] {

@@ -75,10 +75,8 @@ fn every_error_code_has_its_row_with_its_status() {
     let missing = ErrorCode::ALL.iter().filter(|code| !has_row(code)).map(|code| format!("{code} ({})", code.status()));
     assert_none("error codes without their row in errors.md", &missing.collect::<Vec<_>>());
     let unknown = rows.iter().filter(|row| ErrorCode::parse(row[0].trim_matches('`')).is_none());
-    assert_none(
-        "rows of errors.md for codes that do not exist",
-        &unknown.map(|row| row[0].to_owned()).collect::<Vec<_>>(),
-    );
+    let unknown: Vec<String> = unknown.map(|row| row[0].to_owned()).collect();
+    assert_none("rows of errors.md for codes that do not exist", &unknown);
 }
 
 #[test]

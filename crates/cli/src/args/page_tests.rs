@@ -224,12 +224,8 @@ fn rows(command: &Command, with_key: bool) -> String {
         let variable = variable.or_else(|| variable_in_help(argument)).unwrap_or_default();
         let key = file_keys().into_iter().find(|key| key.replace('_', "-") == flag).unwrap_or_default();
         let key = if with_key { format!(" {} |", code(&key)) } else { String::new() };
-        text.push_str(&format!(
-            "| `--{flag}` | {} |{key} {} | {} |\n",
-            code(&variable),
-            default(argument),
-            meaning(argument)
-        ));
+        let (variable, value) = (code(&variable), default(argument));
+        text.push_str(&format!("| `--{flag}` | {variable} |{key} {value} | {} |\n", meaning(argument)));
     }
     text
 }

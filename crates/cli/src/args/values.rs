@@ -172,27 +172,32 @@ mod tests {
         }
     }
 
-    #[test]
-    fn intervals_are_seconds_within_reason() {
-        let cases = [("2", 2000), ("0.5", 500), ("0.2", 200), ("3600", 3_600_000)];
-        for (text, millis) in cases {
-            assert_eq!(interval(text), Ok(Duration::from_millis(millis)), "{text}");
+    /// Holds that texts are read as these values, and that others are refused.
+    fn check<T: std::fmt::Debug + PartialEq, E: std::fmt::Debug + PartialEq>(
+        read: fn(&str) -> Result<T, E>,
+        accepted: impl IntoIterator<Item = (&'static str, T)>,
+        refused: &[&str],
+    ) {
+        for (text, expected) in accepted {
+            assert_eq!(read(text), Ok(expected), "{text}");
         }
-        for text in ["", "0", "-1", "0.1", "3601", "NaN", "inf", "2s"] {
-            assert!(interval(text).is_err(), "{text}");
+        for text in refused {
+            assert!(read(text).is_err(), "{text}");
         }
     }
 
     #[test]
+    fn intervals_are_seconds_within_reason() {
+        let accepted = [("2", 2000), ("0.5", 500), ("0.2", 200), ("3600", 3_600_000)];
+        let accepted = accepted.map(|(text, millis)| (text, Duration::from_millis(millis)));
+        check(interval, accepted, &["", "0", "-1", "0.1", "3601", "NaN", "inf", "2s"]);
+    }
+
+    #[test]
     fn limits_may_be_never() {
-        assert_eq!(time_limit("never"), Ok(OrNone(None)));
-        assert_eq!(time_limit("90"), Ok(OrNone(Some(Duration::from_secs(90)))));
-        assert_eq!(number_limit("never"), Ok(OrNone(None)));
-        assert_eq!(number_limit("5"), Ok(OrNone(Some(5))));
-        for text in ["", "0", "-1", "1.5", "Never"] {
-            assert!(number_limit(text).is_err(), "{text}");
-        }
-        assert!(time_limit("Never").is_err());
+        check(time_limit, [("never", OrNone(None)), ("90", OrNone(Some(Duration::from_secs(90))))], &["Never"]);
+        let refused = ["", "0", "-1", "1.5", "Never"];
+        check(number_limit, [("never", OrNone(None)), ("5", OrNone(Some(5)))], &refused);
     }
 
     #[test]
@@ -208,18 +213,13 @@ mod tests {
 
     #[test]
     fn a_time_limit_of_zero_is_none() {
-        assert_eq!(nonzero_duration("30d"), Ok(Duration::from_secs(30 * 86_400)));
-        for text in ["0", "0s", "never", ""] {
-            assert!(nonzero_duration(text).is_err(), "{text}");
-        }
+        check(nonzero_duration, [("30d", Duration::from_secs(30 * 86_400))], &["0", "0s", "never", ""]);
     }
 
     #[test]
     fn limits_are_numbers_or_none() {
-        assert_eq!((count_or_none("0"), count_or_none("none")), (Ok(OrNone(Some(0))), Ok(OrNone(None))));
-        for text in ["", "-1", "1.5", "None", "9223372036854775808", "x"] {
-            assert!(count_or_none(text).is_err(), "{text}");
-        }
+        let refused = ["", "-1", "1.5", "None", "9223372036854775808", "x"];
+        check(count_or_none, [("0", OrNone(Some(0))), ("none", OrNone(None))], &refused);
         let (name, limit) = route_limit("gpu=4").unwrap();
         assert_eq!((name.as_str(), limit), ("gpu", OrNone(Some(4))));
         assert_eq!(route_limit("gpu=none").unwrap().1, OrNone(None));
@@ -228,19 +228,14 @@ mod tests {
             let error = route_limit(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
-        assert_eq!(duration_or_none("7d"), Ok(OrNone(Some(604_800))));
-        assert_eq!(duration_or_none("none"), Ok(OrNone(None)));
+        check(duration_or_none, [("7d", OrNone(Some(604_800))), ("none", OrNone(None))], &[]);
         assert!(duration_or_none("forever").unwrap_err().contains("7d"));
     }
 
     #[test]
     fn durations_have_a_unit_or_are_seconds() {
-        let cases = [("30", 30), ("30s", 30), ("5m", 300), ("2h", 7200), ("1d", 86_400), ("0", 0)];
-        for (text, seconds) in cases {
-            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for text in ["", "s", "-1", "1.5m", "5x", "5 m", "99999999999", "ä"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
+        let accepted = [("30", 30), ("30s", 30), ("5m", 300), ("2h", 7200), ("1d", 86_400), ("0", 0)];
+        let accepted = accepted.map(|(text, seconds)| (text, Duration::from_secs(seconds)));
+        check(duration, accepted, &["", "s", "-1", "1.5m", "5x", "5 m", "99999999999", "ä"]);
     }
 }

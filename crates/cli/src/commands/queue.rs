@@ -431,11 +431,8 @@ mod tests {
     #[test]
     fn only_what_a_change_makes_shorter_is_counted() {
         let now = Timestamp::from_micros(1_800_000_000_000_000);
-        let kept = |succeeded, failed| Retention {
-            succeeded_seconds: succeeded,
-            failed_seconds: failed,
-            cancelled_seconds: None,
-        };
+        let kept =
+            |succeeded_seconds, failed_seconds| Retention { succeeded_seconds, failed_seconds, ..Retention::default() };
         assert!(newly_outdated(&kept(None, Some(60)), &kept(None, Some(60)), now).is_empty());
         assert!(newly_outdated(&kept(Some(60), Some(60)), &kept(Some(90), None), now).is_empty());
         let filters = newly_outdated(&kept(None, Some(60)), &kept(Some(600), Some(30)), now);
@@ -443,10 +440,8 @@ mod tests {
         for filter in &filters {
             TaskFilter::parse(filter).unwrap();
         }
-        assert!(
-            filters[0].starts_with("status == \"succeeded\" and (finished_at <= \"2027-01-15T07:50:00"),
-            "{filters:?}"
-        );
+        let expected = r#"status == "succeeded" and (finished_at <= "2027-01-15T07:50:00"#;
+        assert!(filters[0].starts_with(expected), "{filters:?}");
         assert!(newly_outdated(&kept(None, None), &kept(Some(u64::MAX), None), now).is_empty(), "nothing is so old");
     }
 

@@ -333,6 +333,15 @@ mod tests {
         }
     }
 
+    /// The letter of the source that is chosen, a bar, the letters of those that are ignored.
+    fn chosen(url: char, found: &str, counts: fn(&Source, &Source) -> bool) -> String {
+        let all = found.chars().map(|letter| Sourced { value: letter, source: source(letter) }).collect();
+        let (chosen, ignored) = choose(&source(url), all, counts);
+        let letter = |wanted: &Source| found.chars().find(|letter| source(*letter) == *wanted).unwrap();
+        let (chosen, ignored) = (chosen.iter().map(|one| one.value), ignored.iter().map(letter));
+        chosen.chain(['|']).chain(ignored).collect()
+    }
+
     /// Every source of the URL with every set of sources that have a token. Expected: the letter of the token that is
     /// sent, a bar, the letters of those that are withheld.
     #[test]
@@ -350,26 +359,13 @@ mod tests {
         let table = [('d', first), ('f', first), ('e', first), ('u', first), ('p', own), ('o', none)];
         for (url, expected) in table {
             for (set, expected) in sets.iter().zip(expected) {
-                let tokens = set.chars().map(|letter| Sourced { value: letter, source: source(letter) }).collect();
-                let (sent, withheld) = choose(&source(url), tokens, may_be_sent);
-                let letter = |wanted: &Source| set.chars().find(|letter| source(*letter) == *wanted).unwrap();
-                let sent: String = sent.iter().map(|sent| sent.value).collect();
-                let withheld: String = withheld.iter().map(letter).collect();
-                assert_eq!(format!("{sent}|{withheld}"), expected, "URL {url}, tokens {set}");
+                assert_eq!(chosen(url, set, may_be_sent), expected, "URL {url}, tokens {set}");
             }
         }
     }
 
     #[test]
     fn a_file_decides_about_the_server_that_it_names_and_the_user_about_every_server() {
-        let source = |letter| match letter {
-            'd' => Source::BuiltIn,
-            'f' => Source::Flag("--x"),
-            'e' => Source::Environment("X"),
-            'u' => Source::UserFile("/u".into()),
-            'p' => Source::ProjectFile("/p/taskqueue.toml".into()),
-            _ => Source::ProjectFile("/other/taskqueue.toml".into()),
-        };
         // The source of the URL, the sources that say whom to trust by precedence, the one that counts, those ignored.
         let cases = [
             ('d', "", "|"),
@@ -387,12 +383,7 @@ mod tests {
             ('o', "pu", "|pu"),
         ];
         for (url, found, expected) in cases {
-            let all = found.chars().map(|letter| Sourced { value: letter, source: source(letter) }).collect();
-            let (counts, ignored) = choose(&source(url), all, may_count);
-            let letter = |wanted: &Source| found.chars().find(|letter| source(*letter) == *wanted).unwrap();
-            let counts: String = counts.iter().map(|trust| trust.value).collect();
-            let ignored: String = ignored.iter().map(letter).collect();
-            assert_eq!(format!("{counts}|{ignored}"), expected, "URL {url}, trust {found}");
+            assert_eq!(chosen(url, found, may_count), expected, "URL {url}, trust {found}");
         }
     }
 

@@ -37,32 +37,22 @@ fn each_source_hides_those_below_it() {
     let read = |path: &Path| ConfigFile::read(path).unwrap().unwrap();
     let none = ConnectionArgs::default();
     let mut layers = Layers::default();
-    assert_eq!(
-        resolve(&none, None, &layers),
-        [
-            "url=http://127.0.0.1:8000 default",
-            "queue=default default",
-            "token=not set -",
-            "allow_insecure_token=false default"
-        ]
-    );
+    let expected = [
+        "url=http://127.0.0.1:8000 default",
+        "queue=default default",
+        "token=not set -",
+        "allow_insecure_token=false default",
+    ];
+    assert_eq!(resolve(&none, None, &layers), expected);
     layers.user = Some(read(&user));
     let of_user = format!("file {}", user.display());
-    assert_eq!(
-        resolve(&none, None, &layers),
-        [
-            format!("url=http://user:1 {of_user}"),
-            format!("queue=user {of_user}"),
-            format!("token=sent to http://user:1 {of_user}"),
-            format!("allow_insecure_token=true {of_user}"),
-        ]
-    );
+    let settings = ["url=http://user:1", "queue=user", "token=sent to http://user:1", "allow_insecure_token=true"];
+    assert_eq!(resolve(&none, None, &layers), settings.map(|setting| format!("{setting} {of_user}")));
     layers.project = Some(read(&project));
     let of_project = format!("file {}", project.display());
     let expected = [format!("url=http://project:1 {of_project}"), format!("queue=project {of_project}")];
     assert_eq!(resolve(&none, None, &layers)[..2], expected);
-    let token = &resolve(&none, None, &layers)[2];
-    assert_eq!(*token, format!("token=withheld: a project file names the URL {of_user}"));
+    assert_eq!(resolve(&none, None, &layers)[2], format!("token=withheld: a project file names the URL {of_user}"));
     layers.url = Some("http://env:1".to_owned());
     layers.queue = Some("env".to_owned());
     layers.token = Some(Secret::new("et".to_owned()));
@@ -80,15 +70,13 @@ fn each_source_hides_those_below_it() {
         allow_insecure_token: true,
         ..ConnectionArgs::default()
     };
-    assert_eq!(
-        resolve(&flags, Some("flag"), &layers),
-        [
-            "url=http://flag:1 flag --url",
-            "queue=flag flag --queue",
-            "token=sent to http://flag:1 flag --token-file",
-            "allow_insecure_token=true flag --allow-insecure-token",
-        ]
-    );
+    let expected = [
+        "url=http://flag:1 flag --url",
+        "queue=flag flag --queue",
+        "token=sent to http://flag:1 flag --token-file",
+        "allow_insecure_token=true flag --allow-insecure-token",
+    ];
+    assert_eq!(resolve(&flags, Some("flag"), &layers), expected);
 }
 
 #[test]

@@ -398,10 +398,8 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_numbers_end_at_the_same_place() {
         let shown = lines(&[["t_1", "ä", "7"], ["t_22", "longer name", "12345678"]], None);
-        assert_eq!(
-            shown,
-            ["ID    NAME            COUNT", "t_1   ä                   7", "t_22  longer name  12345678"]
-        );
+        let expected = ["ID    NAME            COUNT", "t_1   ä                   7", "t_22  longer name  12345678"];
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -82,16 +82,12 @@ fn assert_not_believed<T: std::fmt::Debug>(answer: &BatchAnswer<T>, what: &str) 
 async fn each_task_has_its_own_outcome_and_a_refused_one_the_error_of_a_single_creation() {
     let server = FaultyServer::start([ok(&items([created(1), conflict(2), existing(3)]))]).await;
     let answer = server.client().create_tasks(&queue(), &tasks([1, 2, 3])).await;
-    assert_eq!(
-        (answer.items[0].clone(), answer.items[2].clone()),
-        (Ok(CreateOutcome::Created), Ok(CreateOutcome::Existing))
-    );
+    let expected = (Ok(CreateOutcome::Created), Ok(CreateOutcome::Existing));
+    assert_eq!((answer.items[0].clone(), answer.items[2].clone()), expected);
     let refused = answer.items[1].as_ref().unwrap_err();
     assert_eq!(refused.code(), Some(ErrorCode::TaskIdConflict));
-    assert!(
-        matches!(refused, Error::Api { status: 409, details, .. } if details.as_str() == r#"{"a":1}"#),
-        "{refused:?}"
-    );
+    let Error::Api { status: 409, details, .. } = refused else { panic!("{refused:?}") };
+    assert_eq!(details.as_str(), r#"{"a":1}"#);
     assert_eq!(answer.request_error, None);
     let request = &server.requests()[0];
     assert!(request.starts_with("POST /api/v2/queues/q/tasks/batch/create HTTP/1.1\r\n"), "{request}");
@@ -126,13 +122,10 @@ async fn after_a_lost_request_the_rest_is_not_sent_and_known_to_be_not_done() {
     let claims = server.client().claim_tasks(&queue(), &request).await.items;
     let reports = server.client().report_runs(&queue(), &heartbeats(2001)).await.items;
     assert_eq!((server.requests().len(), claims.len(), reports.len()), (2, 2001, 2001));
-    assert!(
-        claims[999].as_ref().unwrap_err().is_outcome_unknown() && matches!(&claims[1000], Err(Error::Transport { .. }))
-    );
-    assert!(
-        reports[999].as_ref().unwrap_err().is_outcome_unknown()
-            && matches!(&reports[1000], Err(Error::Transport { .. }))
-    );
+    assert!(claims[999].as_ref().unwrap_err().is_outcome_unknown());
+    assert!(matches!(&claims[1000], Err(Error::Transport { .. })));
+    assert!(reports[999].as_ref().unwrap_err().is_outcome_unknown());
+    assert!(matches!(&reports[1000], Err(Error::Transport { .. })));
 }
 
 #[tokio::test]
@@ -142,10 +135,8 @@ async fn what_is_larger_than_a_request_has_its_outcome_at_its_place_and_is_not_s
     tasks[1].1.args = large;
     let server = FaultyServer::start([ok(&items([created(1)])), ok(&items([created(3)]))]).await;
     let answer = server.client().create_tasks(&queue(), &tasks).await;
-    assert_eq!(
-        (answer.items[0].clone(), answer.items[2].clone()),
-        (Ok(CreateOutcome::Created), Ok(CreateOutcome::Created))
-    );
+    let expected = (Ok(CreateOutcome::Created), Ok(CreateOutcome::Created));
+    assert_eq!((answer.items[0].clone(), answer.items[2].clone()), expected);
     assert_eq!(answer.items[1].as_ref().unwrap_err().code(), Some(ErrorCode::RequestTooLarge));
     assert_eq!((server.requests().len(), answer.request_error), (2, None));
 }

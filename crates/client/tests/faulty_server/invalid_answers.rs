@@ -4,7 +4,7 @@ use taskqueue_client::{
     ClaimRequest, Error, GroupQuery, TaskDimension, TaskQuery, TaskSelection, WorkerDimension, WorkerSelection,
 };
 
-use crate::server::{FaultyServer, TASK, answer, ok, queue, refusal, route, run_id, task_id};
+use crate::server::{FaultyServer, TASK, answer, ok, queue, route, run_id, task_id};
 
 #[track_caller]
 fn assert_protocol<T: std::fmt::Debug>(result: Result<T, Error>, part: &str) {
@@ -74,14 +74,6 @@ async fn an_invalid_answer_says_whether_a_server_of_this_api_gave_it() {
             assert_eq!(*from_taskqueue, expected, "{error:?}");
         }
     }
-}
-
-#[tokio::test]
-async fn refusals_carry_their_code() {
-    let server = FaultyServer::start([refusal(401, "unauthorized", "")]).await;
-    let error = server.client().queues().await.unwrap_err();
-    assert_eq!(error.code(), Some(taskqueue_client::ErrorCode::Unauthorized));
-    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]

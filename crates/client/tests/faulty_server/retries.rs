@@ -69,7 +69,8 @@ async fn a_proxy_without_a_server_behind_it_is_asked_again() {
 
 #[tokio::test]
 async fn refusals_and_bugs_are_not_asked_for_again() {
-    for (status, code) in [(404, "task_not_found"), (422, "invalid_filter"), (500, "internal_error")] {
+    let cases = [(401, "unauthorized"), (404, "task_not_found"), (422, "invalid_filter"), (500, "internal_error")];
+    for (status, code) in cases {
         let server = FaultyServer::start([refusal(status, code, "")]).await;
         assert!(matches!(server.client().queues().await, Err(Error::Api { status: told, .. }) if told == status));
         assert_eq!(server.requests().len(), 1);

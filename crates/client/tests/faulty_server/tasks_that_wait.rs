@@ -69,13 +69,10 @@ async fn a_report_is_sent_with_all_that_it_says() {
     let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
     let error = r#""error":{"type":"E","message":"m","traceback":null}"#;
     let minute = Some(Duration::from_secs(60));
+    let failed = RunReport::Fail { failure, retry: true, retry_after: minute };
     let cases = [
         (RunReport::Complete { result: NO_RESULT }, "complete", r#","result":{}"#.to_owned()),
-        (
-            RunReport::Fail { failure, retry: true, retry_after: minute },
-            "fail",
-            format!(r#",{error},"retry_after_seconds":60.0"#),
-        ),
+        (failed, "fail", format!(r#",{error},"retry_after_seconds":60.0"#)),
         (RunReport::Unclaim { delay: minute }, "unclaim", r#","delay_seconds":60.0"#.to_owned()),
         (RunReport::Unclaim { delay: None }, "unclaim", String::new()),
     ];

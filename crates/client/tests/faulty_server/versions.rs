@@ -1,8 +1,8 @@
 //! An older server is warned of once, and its results and errors count all the same. One that lacks our extensions is too old.
 
-use taskqueue_client::{Capabilities, Error, ErrorCode, Failure, RunKey, RunReport, Version, capabilities};
+use taskqueue_client::{Capabilities, Error, ErrorCode, Version, capabilities};
 
-use crate::server::{FaultyServer, answer, ok, queue, refusal, run_id, task_id};
+use crate::server::{FaultyServer, answer, ok, refusal};
 
 const OLD: &str = "Taskqueue-Server-Version: 0.0.1\r\n";
 
@@ -47,10 +47,8 @@ async fn a_server_that_does_not_know_capabilities_has_none() {
     let server = FaultyServer::start([refusal(404, "not_found", "")]).await;
     assert_eq!(server.client().capabilities().await, Ok(Capabilities::default()));
     let server = FaultyServer::start([answer(404, "", "<html>")]).await;
-    assert!(
-        matches!(server.client().capabilities().await, Err(Error::Protocol { status: 404, .. })),
-        "another program"
-    );
+    let other_program = server.client().capabilities().await;
+    assert!(matches!(other_program, Err(Error::Protocol { status: 404, .. })), "{other_program:?}");
     let server = FaultyServer::start([ok(r#"{"features":["merge-updates","new"],"more":1}"#)]).await;
     let found = server.client().capabilities().await.unwrap();
     assert!(found.has(capabilities::MERGE_UPDATES) && found.has("new") && !found.has("delay"));
@@ -73,17 +71,5 @@ async fn a_server_that_lacks_an_extension_is_too_old_and_output_may_be_turned_of
         assert_eq!(error, Error::ServerTooOld { missing });
         let sentence = format!("the server has no {missing}; taskqueue {} or newer is", env!("CARGO_PKG_VERSION"));
         assert!(error.to_string().starts_with(&sentence), "{error}");
-    }
-}
-
-#[tokio::test]
-async fn a_failure_that_may_be_retried_has_the_contracts_body() {
-    let failure = Failure { kind: "E".into(), message: "m".into(), traceback: None };
-    for retry in [true, false] {
-        let server = FaultyServer::start([answer(204, "", "")]).await;
-        let report = RunReport::Fail { failure: failure.clone(), retry, retry_after: None };
-        server.client().report_run(&RunKey::new(&queue(), task_id(), run_id()), &report).await.unwrap();
-        let request = &server.requests()[0];
-        assert_eq!([request.contains("retry"), request.contains(r#""retry":false"#)], [!retry; 2]);
     }
 }

@@ -316,69 +316,52 @@ mod tests {
 
     #[test]
     fn null_is_unequal_to_every_value_and_has_no_order() {
-        check(
-            &plain(),
-            "name != 'x'; name == None; name in ['x', None]; name not in ['x']; name not in []; exists(name); \
+        let holds = "name != 'x'; name == None; name in ['x', None]; name not in ['x']; name not in []; exists(name); \
              exists(routes); started_at == None; started_at != '2026-01-01T00:00:00Z'; \
-             started_at not in ['2026-01-01T00:00:00Z']; finished_at in [None]; last_route != 'x'",
-            "name == 'x'; name != None; name in ['x']; name in []; name not in ['x', None]; name < 'x'; name >= ''; \
-             missing(name); missing(routes); started_at < '2026-01-01T00:00:00Z'",
-        );
+             started_at not in ['2026-01-01T00:00:00Z']; finished_at in [None]; last_route != 'x'";
+        let fails = "name == 'x'; name != None; name in ['x']; name in []; name not in ['x', None]; name < 'x'; \
+             name >= ''; missing(name); missing(routes); started_at < '2026-01-01T00:00:00Z'";
+        check(&plain(), holds, fails);
     }
 
     #[test]
     fn plain_fields_compare_by_their_type() {
-        let row = TaskView {
-            name: Some("é"),
-            priority: 5,
-            status: Status::Running,
-            started_at: Some(time("2026-01-01T12:00:00Z")),
-            ..plain()
-        };
+        let (name, started_at) = (Some("é"), Some(time("2026-01-01T12:00:00Z")));
+        let row = TaskView { name, priority: 5, status: Status::Running, started_at, ..plain() };
         // As text: cancelled, failed, pending, running, succeeded.
-        check(
-            &row,
-            "id == 't_abcdefghijkl'; id in ['t_abcdefghijkl', 'x']; name == 'é'; name > 'z'; name < '😀'; \
+        let holds = "id == 't_abcdefghijkl'; id in ['t_abcdefghijkl', 'x']; name == 'é'; name > 'z'; name < '😀'; \
              name <= 'é' and name >= 'é'; name != None; name not in [None]; priority == 5.0; priority in [4, 5.0]; \
              priority < 5.5; 5.5 > priority; priority > -1e300; max_attempts >= 3; status == 'running'; \
              status > 'pending'; status not in ['failed', 'cancelled']; created_at > '2026-01-01T00:00:00Z'; \
              created_at == '2026-01-01T01:00:00.000001+01:00'; updated_at <= '2026-01-02T00:00:00Z'; \
              started_at == '2026-01-01T13:00:00+01:00'; 'gpu' in routes; '' not in routes; \
-             metadata.m == 1 and result.r == 2",
-            "name == 'É'; attempt != 1; status != 'running'; status < 'failed'; status >= 'succeeded'; \
-             'GPU' in routes; 'gpu' not in routes",
-        );
+             metadata.m == 1 and result.r == 2";
+        let fails = "name == 'É'; attempt != 1; status != 'running'; status < 'failed'; status >= 'succeeded'; \
+             'GPU' in routes; 'gpu' not in routes";
+        check(&row, holds, fails);
     }
 
     #[test]
     fn without_a_last_error_only_missing_holds() {
-        check(
-            &plain(),
-            "missing(last_error.type)",
-            "last_error.type == 'ValueError'; last_error.type != 'ValueError'; last_error.traceback == None; \
-             last_error.traceback != None; last_error.type in ['ValueError']; \
-             last_error.type not in ['ValueError']; last_error.type not in []; last_error.attempt < 9; \
-             exists(last_error.traceback)",
-        );
+        let holds = "missing(last_error.type)";
+        let fails = "last_error.type == 'ValueError'; last_error.type != 'ValueError'; last_error.traceback == None; \
+             last_error.traceback != None; last_error.type in ['ValueError']; last_error.type not in ['ValueError']; \
+             last_error.type not in []; last_error.attempt < 9; exists(last_error.traceback)";
+        check(&plain(), holds, fails);
     }
 
     #[test]
     fn a_last_error_compares_like_plain_fields() {
         let row = TaskView { last_error: error(None), ..plain() };
-        check(
-            &row,
-            "last_error.type == 'ValueError'; last_error.message in ['bad']; last_error.type not in []; \
+        let holds = "last_error.type == 'ValueError'; last_error.message in ['bad']; last_error.type not in []; \
              last_error.traceback == None; last_error.traceback != 'x'; last_error.traceback not in ['x']; \
              exists(last_error.traceback); last_error.attempt == 2.0; last_error.run_id == 'r_abcdefghijkl'; \
-             last_error.occurred_at >= '2026-01-01T00:00:00Z'",
-            "last_error.type != 'ValueError'; last_error.type in []; last_error.traceback not in ['x', None]; \
-             last_error.traceback < 'x'; missing(last_error.traceback)",
-        );
-        check(
-            &TaskView { last_error: error(Some("at x")), ..plain() },
-            "last_error.traceback == 'at x'; last_error.traceback != None; last_error.traceback not in [None]",
-            "",
-        );
+             last_error.occurred_at >= '2026-01-01T00:00:00Z'";
+        let fails = "last_error.type != 'ValueError'; last_error.type in []; last_error.traceback not in ['x', None]; \
+             last_error.traceback < 'x'; missing(last_error.traceback)";
+        check(&row, holds, fails);
+        let holds = "last_error.traceback == 'at x'; last_error.traceback != None; last_error.traceback not in [None]";
+        check(&TaskView { last_error: error(Some("at x")), ..plain() }, holds, "");
     }
 
     #[test]
@@ -408,11 +391,8 @@ mod tests {
              last_run.worker.pid == '4711'; last_run.worker.folder != 'x'";
         check(&active, holds, fails);
         let ended = TaskView { last_run: run(Some("r_abcdefghijkl")), ..plain() };
-        check(
-            &ended,
-            "last_run.run_id == 'r_abcdefghijkl'; last_run.run_id in ['x', 'r_abcdefghijkl']",
-            "last_run.run_id == None",
-        );
+        let known = "last_run.run_id == 'r_abcdefghijkl'; last_run.run_id in ['x', 'r_abcdefghijkl']";
+        check(&ended, known, "last_run.run_id == None");
         let worker = cases(holds, fails).filter(|(text, _)| text.contains("worker"));
         let all: Vec<String> =
             worker.map(|(text, holds)| format!("{}({text})", if holds { "" } else { "not " })).collect();
@@ -431,59 +411,49 @@ mod tests {
 
     #[test]
     fn values_in_documents_equal_literals_of_their_own_type_only() {
-        check(
-            &document(),
-            "args.null == None; args.yes == True; args.i == 1 and args.i == 1.0 and args.f == 1 and args.f == 1.0; \
-             args.mz == 0; args.mz == -0.0; args.s == '1'; args.text == '[1]'; args.z == 'a\\u0000b'; \
-             args.deep.x.y == 1",
-            "args.nothing == None; args.no == None; args.yes == 1; args.i == True; args.no == 0; args.i == '1'; \
-             args.s == 1; args.z == 'a'; args.array == 1; args.object == None",
-        );
+        let holds = "args.null == None; args.yes == True; \
+             args.i == 1 and args.i == 1.0 and args.f == 1 and args.f == 1.0; args.mz == 0; args.mz == -0.0; \
+             args.s == '1'; args.text == '[1]'; args.z == 'a\\u0000b'; args.deep.x.y == 1";
+        let fails = "args.nothing == None; args.no == None; args.yes == 1; args.i == True; args.no == 0; \
+             args.i == '1'; args.s == 1; args.z == 'a'; args.array == 1; args.object == None";
+        check(&document(), holds, fails);
     }
 
     #[test]
     fn unequal_needs_presence_and_not_in_a_list_needs_a_scalar() {
-        check(
-            &document(),
-            "args.null != 1; args.s != 1; args.array != 1; args.object != None; args.i in ['1', 1.0]; \
-             args.null in [None]; args.i not in []; args.i not in ['1', true]; args.null not in [1]",
-            "args.nothing != 1; args.nothing != None; args.null != None; args.i in ['1', true]; args.i in []; \
+        let holds = "args.null != 1; args.s != 1; args.array != 1; args.object != None; args.i in ['1', 1.0]; \
+             args.null in [None]; args.i not in []; args.i not in ['1', true]; args.null not in [1]";
+        let fails = "args.nothing != 1; args.nothing != None; args.null != None; args.i in ['1', true]; args.i in []; \
              args.nothing in [None]; args.nothing not in [1]; args.array not in []; args.object not in [1]; \
-             args.array in [1]",
-        );
+             args.array in [1]";
+        check(&document(), holds, fails);
     }
 
     #[test]
     fn only_numbers_in_documents_have_an_order() {
-        check(
-            &document(),
-            "args.i < 2; args.f >= 1; args.i > 0.5; 2 > args.i",
-            "args.s < 2; args.s >= 0; args.yes >= 0; args.null < 1; args.array < 1; args.nothing < 1",
-        );
+        let holds = "args.i < 2; args.f >= 1; args.i > 0.5; 2 > args.i";
+        let fails = "args.s < 2; args.s >= 0; args.yes >= 0; args.null < 1; args.array < 1; args.nothing < 1";
+        check(&document(), holds, fails);
     }
 
     #[test]
     fn arrays_contain_scalars_and_objects_contain_keys() {
-        check(
-            &document(),
-            "1 in args.array; 1.0 in args.array; 'a' in args.array; None in args.array; true in args.array; \
+        let holds = "1 in args.array; 1.0 in args.array; 'a' in args.array; None in args.array; true in args.array; \
              2 not in args.array; 1 not in args.empty; 'k' in args.object; 'x' not in args.object; \
              None not in args.object; 'deep' in args; 'x' not in args; 1 not in args; \
-             'm' in metadata and 'r' in result",
-            "2 in args.array; 'k' in args.array; 1 not in args.array; 1 in args.empty; 'x' in args.object; \
+             'm' in metadata and 'r' in result";
+        let fails = "2 in args.array; 'k' in args.array; 1 not in args.array; 1 in args.empty; 'x' in args.object; \
              1 in args.object; '1' in args.s; '1' not in args.s; 1 not in args.text; 1 not in args.null; \
-             1 not in args.nothing; 'x' in args",
-        );
+             1 not in args.nothing; 'x' in args";
+        check(&document(), holds, fails);
     }
 
     #[test]
     fn presence_steps_through_objects_only() {
-        check(
-            &document(),
-            "exists(args.null); exists(args.deep.x); missing(args.deep.z); missing(args.null.x); \
-             missing(args.array.x); missing(args.nothing.x)",
-            "missing(args.null); exists(args.deep.z); exists(args.s.x)",
-        );
+        let holds = "exists(args.null); exists(args.deep.x); missing(args.deep.z); missing(args.null.x); \
+             missing(args.array.x); missing(args.nothing.x)";
+        let fails = "missing(args.null); exists(args.deep.z); exists(args.s.x)";
+        check(&document(), holds, fails);
     }
 
     #[test]
@@ -513,12 +483,10 @@ mod tests {
             assert_eq!(Number::Float(float).compare(Number::Int(int)), expected.reverse(), "{float} {int}");
         }
         let row = TaskView { priority: 9_007_199_254_740_993, args: r#"{"n":9007199254740993}"#, ..plain() };
-        check(
-            &row,
-            "priority == 9007199254740993; priority > 9007199254740992.0; \
-             args.n in [9007199254740992.0, 9007199254740993]",
-            "priority == 9007199254740992.0; args.n == 9007199254740992.0",
-        );
+        let holds = "priority == 9007199254740993; priority > 9007199254740992.0; \
+             args.n in [9007199254740992.0, 9007199254740993]";
+        let fails = "priority == 9007199254740992.0; args.n == 9007199254740992.0";
+        check(&row, holds, fails);
     }
 
     fn seen(telemetry: Option<&str>) -> Observation {
@@ -545,59 +513,49 @@ mod tests {
 
     #[test]
     fn observations_compare_like_plain_fields() {
-        check_observation(
-            &seen(None),
-            "id == 'w_abcdefghijkl' and queue == 'q' and route in ['default']; status == 'idle'; task_id == None; \
-             task_id != 't_abcdefghijkl'; exists(task_id); \
+        let holds = "id == 'w_abcdefghijkl' and queue == 'q' and route in ['default']; status == 'idle'; \
+             task_id == None; task_id != 't_abcdefghijkl'; exists(task_id); \
              last_seen_at < '2026-01-01T00:00:01Z' and expires_at >= '2026-01-01T00:05:00Z'; \
              metadata.host == 'gpu-3' and 1 in metadata.gpus; 'host' in metadata; 'pid' not in metadata; \
-             missing(metadata.pid)",
-            "status < 'busy'; missing(task_id); metadata.host != 'gpu-3'",
-        );
+             missing(metadata.pid)";
+        let fails = "status < 'busy'; missing(task_id); metadata.host != 'gpu-3'";
+        check_observation(&seen(None), holds, fails);
     }
 
     #[test]
     fn without_telemetry_only_missing_holds_and_its_time_is_null() {
-        check_observation(
-            &seen(None),
-            "missing(telemetry.cpu); telemetry_updated_at == null; telemetry_updated_at != '2026-01-01T00:00:30Z'; \
-             exists(telemetry_updated_at)",
-            "exists(telemetry.cpu); telemetry.cpu == null; telemetry.cpu != 1; telemetry.cpu not in [1]; \
+        let holds = "missing(telemetry.cpu); telemetry_updated_at == null; \
+             telemetry_updated_at != '2026-01-01T00:00:30Z'; exists(telemetry_updated_at)";
+        let fails = "exists(telemetry.cpu); telemetry.cpu == null; telemetry.cpu != 1; telemetry.cpu not in [1]; \
              telemetry.cpu < 1; 'cpu' in telemetry; 'cpu' not in telemetry; \
-             telemetry_updated_at < '2027-01-01T00:00:00Z'",
-        );
+             telemetry_updated_at < '2027-01-01T00:00:00Z'";
+        check_observation(&seen(None), holds, fails);
     }
 
     #[test]
     fn telemetry_compares_like_args() {
-        check_observation(
-            &seen(Some(r#"{"cpu":1.5,"gpus":{"a":{"memory":null}}}"#)),
-            "telemetry.cpu >= 1 and telemetry.cpu < 2; telemetry.gpus.a.memory == null; 'a' in telemetry.gpus; \
-             'b' not in telemetry.gpus; 'disk' not in telemetry; missing(telemetry.disk); \
-             telemetry.cpu in [1.5, 'x']; telemetry_updated_at == '2026-01-01T01:00:30+01:00'",
-            "telemetry_updated_at == null; telemetry_updated_at in [null]",
-        );
+        let holds = "telemetry.cpu >= 1 and telemetry.cpu < 2; telemetry.gpus.a.memory == null; 'a' in telemetry.gpus; \
+             'b' not in telemetry.gpus; 'disk' not in telemetry; missing(telemetry.disk); telemetry.cpu in [1.5, 'x']; \
+             telemetry_updated_at == '2026-01-01T01:00:30+01:00'";
+        let fails = "telemetry_updated_at == null; telemetry_updated_at in [null]";
+        check_observation(&seen(Some(r#"{"cpu":1.5,"gpus":{"a":{"memory":null}}}"#)), holds, fails);
     }
 
     #[test]
     fn without_progress_only_missing_holds() {
-        check(
-            &plain(),
-            "missing(progress.step)",
-            "exists(progress.step); progress.step == null; progress.step != 1; progress.step not in [1]; \
-             progress.step < 1; 'step' in progress; 'step' not in progress",
-        );
+        let holds = "missing(progress.step)";
+        let fails = "exists(progress.step); progress.step == null; progress.step != 1; progress.step not in [1]; \
+             progress.step < 1; 'step' in progress; 'step' not in progress";
+        check(&plain(), holds, fails);
     }
 
     #[test]
     fn progress_compares_like_args() {
         let row = TaskView { progress: Some(r#"{"best":{"loss":0.25},"step":120,"tags":["warm"]}"#), ..plain() };
-        check(
-            &row,
-            "progress.step == 120; progress.best.loss < 0.3; 'warm' in progress.tags; 'step' in progress; \
-             'total' not in progress; missing(progress.total); progress.step not in [1, 'x']",
-            "progress.step > 1000",
-        );
+        let holds = "progress.step == 120; progress.best.loss < 0.3; 'warm' in progress.tags; 'step' in progress; \
+             'total' not in progress; missing(progress.total); progress.step not in [1, 'x']";
+        let fails = "progress.step > 1000";
+        check(&row, holds, fails);
     }
 }
 

@@ -323,50 +323,32 @@ mod tests {
     #[test]
     fn numbers_are_64_bit_integers_or_finite_floats() {
         let cases = [
-            ("0", Some("0")),
-            ("-0", Some("0")),
-            ("- 7", Some("-7")),
-            ("9223372036854775807", Some("9223372036854775807")),
-            ("-9223372036854775808", Some("-9223372036854775808")),
-            ("-\t9223372036854775808", Some("-9223372036854775808")),
-            ("9223372036854775808", None),
-            ("-9223372036854775809", None),
-            ("9223372036854775808.0", Some("9.223372036854776e18")),
-            ("007", None),
-            ("00", None),
-            ("-01", None),
-            ("01.5", Some("1.5")),
-            ("1.", Some("1.0")),
-            (".5", Some("0.5")),
-            ("-.5", Some("-0.5")),
-            ("1e5", Some("100000.0")),
-            ("1E+2", Some("100.0")),
-            ("1.e-2", Some("0.01")),
-            ("-0.0", Some("-0.0")),
-            ("1e400", None),
-            ("-1e400", None),
-            ("1e-400", Some("0.0")),
-            ("1e", None),
-            ("1e+", None),
-            (".", None),
-            (".e5", None),
-            ("1.2.3", None),
-            ("0x10", None),
-            ("1_000", None),
-            ("1f", None),
-            ("Infinity", None),
-            ("NaN", None),
-            ("１", None),
+            ("0", "0"),
+            ("-0", "0"),
+            ("- 7", "-7"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            ("-\t9223372036854775808", "-9223372036854775808"),
+            ("9223372036854775808.0", "9.223372036854776e18"),
+            ("01.5", "1.5"),
+            ("1.", "1.0"),
+            (".5", "0.5"),
+            ("-.5", "-0.5"),
+            ("1e5", "100000.0"),
+            ("1E+2", "100.0"),
+            ("1.e-2", "0.01"),
+            ("-0.0", "-0.0"),
+            ("1e-400", "0.0"),
         ];
         for (text, expected) in cases {
-            let filter = format!("priority == {text}");
-            let Some(expected) = expected else {
-                assert!(!accepted(&filter), "{text}");
-                continue;
-            };
-            let found = tree(&filter);
+            let found = tree(&format!("priority == {text}"));
             let Expression::Is(TaskPredicate::Priority(Test::Equal(number))) = found else { panic!("{found:?}") };
             assert_eq!(number.to_string(), expected, "{text}");
+        }
+        let refused = "9223372036854775808 -9223372036854775809 007 00 -01 1e400 -1e400 1e 1e+ . .e5 1.2.3 0x10 1_000 1f \
+             Infinity NaN １";
+        for text in refused.split(' ') {
+            assert!(!accepted(&format!("priority == {text}")), "{text}");
         }
     }
 

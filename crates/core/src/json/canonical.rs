@@ -311,13 +311,10 @@ mod tests {
     #[test]
     fn an_unusable_part_is_named_with_the_way_to_it() {
         let key = |key: &str| PathStep::Key(key.to_owned());
+        let deep = vec![key("a"), PathStep::Index(1), key("b"), PathStep::Index(0)];
         let cases = [
             (r#"{"a":9223372036854775808}"#, vec![key("a")], Unusable::IntegerRange),
-            (
-                r#"{"a":[0,{"b":[-1e400]}]}"#,
-                vec![key("a"), PathStep::Index(1), key("b"), PathStep::Index(0)],
-                Unusable::FloatRange,
-            ),
+            (r#"{"a":[0,{"b":[-1e400]}]}"#, deep, Unusable::FloatRange),
             (r#"{"a":1,"":["\udc00"]}"#, vec![key(""), PathStep::Index(0)], Unusable::LoneSurrogate),
             (r#"{"a":{"b":1,"\ud800":2}}"#, vec![key("a")], Unusable::LoneSurrogateKey),
             (r#"{"\ud800":1}"#, vec![], Unusable::LoneSurrogateKey),

@@ -32,6 +32,7 @@ fn task() -> Task {
     };
     let failure = Failure { kind: "ValueError".into(), message: "bad seed".into(), traceback: Some("line 1".into()) };
     let run_id = RunId::parse("r_run000000001").unwrap();
+    let value = JsonObject::from_canonical(r#"{"step":8}"#);
     Task {
         queue: QueueName::parse("q").unwrap(),
         id: task_id(1),
@@ -49,11 +50,7 @@ fn task() -> Task {
             result: JsonObject::from_canonical(r#"{"a":3}"#),
             last_error: Some(LastError { failure, occurred_at: at(5), attempt: 6, run_id: Some(run_id) }),
             last_run: Some(LastRun { attempt: 4, worker: JsonObject::from_canonical(r#"{"host":"h"}"#) }),
-            progress: Some(Progress {
-                value: JsonObject::from_canonical(r#"{"step":8}"#),
-                updated_at: at(6),
-                attempt: 4,
-            }),
+            progress: Some(Progress { value, updated_at: at(6), attempt: 4 }),
         },
     }
 }

@@ -137,16 +137,10 @@ fn a_failed_dependency_cancels_a_pending_task_that_asked_for_it_and_no_other() {
             let change = settle_dependencies(&task, 1, failed, at(NOW)).unwrap();
             let cancels = status == Status::Pending && choice == Cancel && failed.is_some();
             let after = if cancels { Status::Cancelled } else { status };
-            assert_eq!(
-                (change.lifecycle.status, change.lifecycle.unmet),
-                (after, 1),
-                "{state:?} {status:?} {choice:?}"
-            );
-            assert_eq!(
-                change.lifecycle.updated_at,
-                if cancels { at(NOW) } else { task.lifecycle.updated_at },
-                "{state:?} {status:?}"
-            );
+            let expected = (after, 1);
+            assert_eq!((change.lifecycle.status, change.lifecycle.unmet), expected, "{state:?} {status:?} {choice:?}");
+            let updated_at = if cancels { at(NOW) } else { task.lifecycle.updated_at };
+            assert_eq!(change.lifecycle.updated_at, updated_at, "{state:?} {status:?}");
             let mut error: Option<LastError> = None;
             change.last_error.apply(&mut error);
             assert_eq!(error.is_some(), cancels);

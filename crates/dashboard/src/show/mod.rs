@@ -180,10 +180,8 @@ mod tests {
         html.markup("<b title=\"");
         html.text("\"><script>alert('1 & 2')</script>ü");
         html.markup("\">");
-        assert_eq!(
-            html.to_string(),
-            "<b title=\"&quot;&gt;&lt;script&gt;alert(&#39;1 &amp; 2&#39;)&lt;/script&gt;ü\">"
-        );
+        let expected = "<b title=\"&quot;&gt;&lt;script&gt;alert(&#39;1 &amp; 2&#39;)&lt;/script&gt;ü\">";
+        assert_eq!(html.to_string(), expected);
     }
 
     #[test]

@@ -417,13 +417,14 @@ mod tests {
 
     #[test]
     fn each_phase_has_its_own_timeout() {
+        use TimerAction::{Close, Park};
         let (bytes, ends, flushed) = (Activity::bytes_arrived, Activity::end_response, Activity::flushed);
         type Case<'a> = (&'a str, u64, &'a [Step], TimerAction);
         let cases: &[Case<'_>] = &[
             ("fresh", 0, &[], wait_until(1)),
-            ("still idle", 1, &[], TimerAction::Park),
+            ("still idle", 1, &[], Park),
             ("a head that trickles counts from its first byte", 9, &[(0, bytes), (5, bytes)], wait_until(10)),
-            ("a slow head", 10, &[(0, bytes), (9, bytes)], TimerAction::Close("sending the request head")),
+            ("a slow head", 10, &[(0, bytes), (9, bytes)], Close("sending the request head")),
             ("a request under way may take its time", 100, &[(0, bytes), (1, request)], wait_until(101)),
             ("the client of an answered read is not checked", 5, &[(1, read_request), (2, answer)], wait_until(6)),
             ("body bytes are no head", 100, &[(1, request), (2, bytes)], wait_until(101)),
@@ -434,37 +435,27 @@ mod tests {
             ("a body that may still be read", 50, &[(1, upload), (2, ends), (2, flushed)], wait_until(51)),
             ("late bytes of it are no head", 50, &[(1, upload), (2, ends), (2, flushed), (9, bytes)], wait_until(51)),
             ("a body that was dropped", 50, &[(1, upload), (2, ends), (2, flushed), (9, dropped)], wait_until(51)),
-            ("a body that was read late", 50, &[(1, upload), (2, ends), (2, flushed), (9, read)], TimerAction::Park),
-            (
-                "read, then dropped",
-                50,
-                &[(1, upload), (2, read), (3, dropped), (4, ends), (5, flushed)],
-                TimerAction::Park,
-            ),
+            ("a body that was read late", 50, &[(1, upload), (2, ends), (2, flushed), (9, read)], Park),
+            ("read, then dropped", 50, &[(1, upload), (2, read), (3, dropped), (4, ends), (5, flushed)], Park),
             (
                 "a late report about an earlier body does not concern this one",
                 50,
                 &[(1, upload), (2, upload), (3, earlier_read), (4, ends), (5, flushed)],
                 wait_until(51),
             ),
-            (
-                "a client that takes nothing",
-                6,
-                &[(0, request), (1, blocked), (3, blocked)],
-                TimerAction::Close("taking the answer"),
-            ),
+            ("a client that takes nothing", 6, &[(0, request), (1, blocked), (3, blocked)], Close("taking the answer")),
             (
                 "a client that takes little",
                 9,
                 &[(0, request), (1, blocked), (3, took_little), (3, blocked), (5, took_little), (5, blocked)],
-                TimerAction::Close("taking the answer"),
+                Close("taking the answer"),
             ),
             ("an answer that does not wait has all the time", 99, &[(0, request), (1, took_little)], wait_until(100)),
             (
                 "the end of an answer has no more time than the rest",
                 11,
                 &[(0, request), (1, blocked), (2, took_64_kib), (2, blocked), (3, ends)],
-                TimerAction::Close("taking the answer"),
+                Close("taking the answer"),
             ),
             (
                 "a client that took its answer",

@@ -430,11 +430,8 @@ mod tests {
             let mut request = Request::new(());
             *request.version_mut() = version;
             *request.headers_mut() = fields.iter().map(header).collect();
-            assert_eq!(
-                ResponseFormat::new(&request),
-                ResponseFormat { version, keep_alive, is_head: false },
-                "{fields:?}"
-            );
+            let expected = ResponseFormat { version, keep_alive, is_head: false };
+            assert_eq!(ResponseFormat::new(&request), expected, "{fields:?}");
         }
     }
 
@@ -451,10 +448,8 @@ mod tests {
     async fn write_to_client(body_bytes: usize, signal: StopSignal) -> (ExchangeEnd, ConnectionIo, TcpStream) {
         let (mut io, client) = connected().await;
         let timeouts = Timeouts { read_pace: Duration::from_millis(50), ..Timeouts::default() };
-        let (response, format) = (
-            Response::new(Body::from(vec![b'x'; body_bytes])),
-            ResponseFormat { version: NEW, keep_alive: true, is_head: false },
-        );
+        let response = Response::new(Body::from(vec![b'x'; body_bytes]));
+        let format = ResponseFormat { version: NEW, keep_alive: true, is_head: false };
         let (_stop, mut stop) = watch::channel(signal);
         let end = write_response(response, format, &mut io, &timeouts, &mut stop).await;
         (end, io, client)

@@ -265,11 +265,8 @@ mod tests {
     async fn a_long_filter_waits_for_its_turn_and_nobody_else_does() {
         let store = ModelStore::new(Arc::new(ManualClock::new(Timestamp::from_micros(1_000_000))));
         let secret = InstallationSecret::from_bytes(&[1; 32]).unwrap();
-        let state = AppState::new(Arc::new(store), Gate::default(), Arc::default(), Limits::default()).with_dashboard(
-            secret,
-            Mode::Full,
-            false,
-        );
+        let state = AppState::new(Arc::new(store), Gate::default(), Arc::default(), Limits::default());
+        let state = state.with_dashboard(secret, Mode::Full, false);
         let http = Arc::new(service(Hosts::default(), state.clone()));
         assert_eq!(status(&http, "PUT", "/api/v2/queues/q", "").await, StatusCode::CREATED);
         let form_token = form_token(&http).await;

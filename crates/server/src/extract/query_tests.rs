@@ -134,19 +134,11 @@ fn grouping_is_given_once_in_a_documented_spelling_and_pages_only_groups() {
         ("group_by=routes", shape("routes")),
         ("group_by=status%2Croutes", shape("status,routes")),
         ("group_by=routes&limit=5&cursor=", shape("routes")),
-        ("group_by=", None),
-        ("group_by=route", None),
-        ("group_by=routes,+status", None),
-        ("group_by=routes&group_by=routes", None),
-        ("group_by=&group_by=routes", None),
-        ("group_by=routes&group_by", None),
-        ("group_by=routes&limit=0", None),
-        ("limit=5", None),
-        ("limit=", None),
-        ("cursor=", None),
         ("order_by=nonsense&descending=maybe", Some(None)),
     ];
-    for (raw, expected) in cases {
+    let refused = "group_by= group_by=route group_by=routes,+status group_by=routes&group_by=routes group_by=&group_by=routes \
+         group_by=routes&group_by group_by=routes&limit=0 limit=5 limit= cursor=";
+    for (raw, expected) in cases.into_iter().chain(refused.split(' ').map(|raw| (raw, None))) {
         assert_eq!(tasks(raw), expected, "{raw}");
     }
     assert!(Query::new(Some("group_by=route,status")).count_workers().is_ok());
@@ -178,9 +170,7 @@ fn a_series_has_a_unit_and_times_only_with_it() {
     ];
     for (raw, parameter) in refused {
         let errors = stats(raw).unwrap_err().errors;
-        assert!(
-            errors.iter().any(|error| format!("{error:?}").contains(&format!("\"{parameter}\""))),
-            "{raw}: {errors:?}"
-        );
+        let told = format!("{errors:?}");
+        assert!(told.contains(&format!("\"{parameter}\"")), "{raw}: {told}");
     }
 }

@@ -6,33 +6,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use tempfile::TempDir;
+
 use super::*;
 
 async fn bind(address: &str, has_token: bool) -> Result<Listener, ListenError> {
     Listener::bind(&address.parse().unwrap(), has_token).await
 }
 
-/// A directory of its own for each test, removed with the value.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tq-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn socket(&self) -> (PathBuf, String) {
-        let path = self.0.join("s");
-        let address = format!("unix:{}", path.display());
-        (path, address)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
-    }
+/// The path of a socket in a folder, and the address of that.
+fn socket_in(folder: &TempDir) -> (PathBuf, String) {
+    let path = folder.path().join("s");
+    let address = format!("unix:{}", path.display());
+    (path, address)
 }
 
 fn mode(path: &Path) -> u32 {
@@ -80,8 +66,8 @@ async fn an_address_for_other_machines_needs_a_token() {
 
 #[tokio::test]
 async fn a_socket_file_is_private_and_goes_with_its_listener() {
-    let directory = Directory::new("private");
-    let (path, address) = directory.socket();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = socket_in(&folder);
     let listener = bind(&address, false).await.unwrap();
     assert_eq!(mode(&path), 0o600);
     assert_eq!(listener.base_url(), address);
@@ -92,8 +78,8 @@ async fn a_socket_file_is_private_and_goes_with_its_listener() {
 
 #[tokio::test]
 async fn the_socket_file_of_a_dead_server_is_replaced() {
-    let directory = Directory::new("stale");
-    let (path, address) = directory.socket();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = socket_in(&folder);
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let listener = bind(&address, false).await.unwrap();
@@ -104,8 +90,8 @@ async fn the_socket_file_of_a_dead_server_is_replaced() {
 
 #[tokio::test]
 async fn the_socket_file_of_a_living_server_is_left_alone() {
-    let directory = Directory::new("living");
-    let (path, address) = directory.socket();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = socket_in(&folder);
     let living = bind(&address, false).await.unwrap();
     assert_eq!(bind(&address, false).await.unwrap_err(), ListenError::InUse(address));
     UnixStream::connect(&path).unwrap();
@@ -114,10 +100,10 @@ async fn the_socket_file_of_a_living_server_is_left_alone() {
 
 #[tokio::test]
 async fn a_listener_does_not_remove_the_socket_file_of_its_successor() {
-    let directory = Directory::new("successor");
-    let (path, address) = directory.socket();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = socket_in(&folder);
     let first = bind(&address, false).await.unwrap();
-    fs::rename(&path, directory.0.join("moved")).unwrap();
+    fs::rename(&path, folder.path().join("moved")).unwrap();
     let second = bind(&address, false).await.unwrap();
     drop(first);
     UnixStream::connect(&path).unwrap();
@@ -126,12 +112,12 @@ async fn a_listener_does_not_remove_the_socket_file_of_its_successor() {
 
 #[tokio::test]
 async fn other_files_and_missing_directories_are_refused() {
-    let directory = Directory::new("other");
-    let (path, address) = directory.socket();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = socket_in(&folder);
     fs::write(&path, "precious").unwrap();
     assert_eq!(bind(&address, false).await.unwrap_err(), ListenError::NotASocket(path.clone()));
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-    let missing = format!("unix:{}/no/such/s", directory.0.display());
+    let missing = format!("unix:{}/no/such/s", folder.path().display());
     assert!(matches!(bind(&missing, false).await.unwrap_err(), ListenError::Failed(..)));
 }
 

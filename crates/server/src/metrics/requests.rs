@@ -168,14 +168,12 @@ mod tests {
             counts.count(method, template, status, code, Duration::from_millis(3));
         }
         let times = |status: &str, count| (status.to_owned(), count);
-        assert_eq!(
-            shown(&counts),
-            [
-                ("POST", paths::CLAIM, vec![times("200", 2), times("503", 1)], 3),
-                ("GET", "/ui/", vec![times("200", 1)], 1),
-                ("other", "unmatched", vec![times("404", 1), times("other", 1)], 2),
-            ]
-        );
+        let expected = [
+            ("POST", paths::CLAIM, vec![times("200", 2), times("503", 1)], 3),
+            ("GET", "/ui/", vec![times("200", 1)], 1),
+            ("other", "unmatched", vec![times("404", 1), times("other", 1)], 2),
+        ];
+        assert_eq!(shown(&counts), expected);
         assert_eq!(counts.totals(), (6, 1));
         let errors: Vec<_> = counts.errors().into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(errors, [("database_busy", 1)]);

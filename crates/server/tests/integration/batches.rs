@@ -9,13 +9,6 @@ const REPORT: &str = "/api/v2/queues/q/tasks/batch/report";
 const OTHER: &str = "t_0123456789ab";
 const MIB: usize = 1 << 20;
 
-/// A server with the queue `q`.
-async fn with_queue() -> HttpService {
-    let http = server();
-    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
-    http
-}
-
 async fn items(http: &HttpService, path: &str, body: &str) -> Vec<Value> {
     let answered = expect(http, StatusCode::OK, "POST", path, body).await;
     let json = answered.json();
@@ -86,6 +79,7 @@ fn bad_creations() -> Vec<String> {
         r#""x":1,"status":"pending","result":{}"#,
         r#""name":7"#,
         r#""name":"\n""#,
+        r#""name":"\n","args":[]"#,
         r#""name":"\ud800""#,
         r#""args":null"#,
         r#""args":[]"#,
@@ -107,7 +101,9 @@ fn bad_creations() -> Vec<String> {
     bad.push(format!(r#""routes":[{}]"#, routes.join(",")));
     bad.push(format!(r#""args":{}"#, deep(65)));
     bad.push(format!(r#""args":{},"name":"\u0001""#, deep(65)));
+    bad.push(format!(r#""metadata":{},"priority":null"#, deep(1000)));
     bad.push(format!(r#""x":{}"#, deep(300)));
+    bad.push(format!(r#""x":{}"#, deep(150_000)));
     bad.push(format!(r#""args":{}"#, deep(150_000)));
     bad.push(format!(r#""args":{{"a":"{}"}}"#, "x".repeat(MIB)));
     bad.push(format!(r#""name":"{}""#, "x".repeat(257)));
@@ -173,7 +169,8 @@ async fn a_bad_run_id_is_refused_as_the_single_claim_is_and_the_others_claim() {
     items(&http, CREATE, &create_one(&format!("\"{TASK}\""), "")).await;
     let body = |run_id: &str| format!(r#"{{"route":"default","run_id":"{run_id}"}}"#);
     let single = call(&http, "POST", "/api/v2/queues/q/tasks/claim", &body("x")).await;
-    let claimed = items(&http, CLAIM, r#"{"route":"default","run_ids":["x","r_000000000001","\ud800"]}"#).await;
+    let claimed =
+        items(&http, CLAIM, r#"{"route":"default","run_ids":["x","r_000000000001","\ud800","\ud800"]}"#).await;
     assert_eq!(claimed[0], json!({"run_id": "x", "outcome": "refused", "error": single.json()["error"]}));
     assert_eq!(claimed[1]["task"]["id"], TASK);
     assert_eq!((&claimed[2]["run_id"], &claimed[2]["error"]), (&json!("\u{fffd}"), &single.json()["error"]));
@@ -211,12 +208,8 @@ async fn what_is_wrong_with_the_whole_changes_nothing() {
     ];
     for (path, body) in &cases {
         let answered = call(&http, "POST", path, body).await;
-        assert_eq!(
-            (answered.status, answered.code().as_str()),
-            (422, "invalid_request"),
-            "{}",
-            &body[..body.len().min(99)]
-        );
+        let seen = (answered.status, answered.code());
+        assert_eq!(seen, (422, "invalid_request".to_owned()), "{}", &body[..body.len().min(99)]);
         assert!(answered.details()["errors"].is_array() && answered.body.len() < 10_000);
     }
     expect(&http, StatusCode::NOT_FOUND, "GET", &format!("/api/v2/queues/q/tasks/{TASK}"), "").await;
@@ -229,18 +222,14 @@ async fn what_is_wrong_with_the_whole_changes_nothing() {
 #[tokio::test]
 async fn a_missing_queue_is_found_whatever_the_items_are_and_after_the_shape() {
     let http = server();
+    let report = format!(r#"{{"reports":[{{"task_id":"{TASK}","run_id":"x","action":"unclaim"}}]}}"#);
     let cases = [
         (CREATE, r#"{"tasks":[{"id":"x"}]}"#.to_owned(), 404, "queue_not_found"),
         (CREATE, create_one(&format!("\"{TASK}\""), ""), 404, "queue_not_found"),
         (CREATE, r#"{"tasks":[{}]}"#.to_owned(), 422, "invalid_request"),
         (CLAIM, r#"{"route":"default","run_ids":["x"]}"#.to_owned(), 404, "queue_not_found"),
         (CLAIM, r#"{"route":"default","run_ids":["r_000000000001"]}"#.to_owned(), 404, "queue_not_found"),
-        (
-            REPORT,
-            format!(r#"{{"reports":[{{"task_id":"{TASK}","run_id":"x","action":"unclaim"}}]}}"#),
-            404,
-            "queue_not_found",
-        ),
+        (REPORT, report, 404, "queue_not_found"),
     ];
     for (path, body, status, code) in cases {
         let answered = call(&http, "POST", path, &body).await;

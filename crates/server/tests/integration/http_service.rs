@@ -97,10 +97,8 @@ async fn the_message_of_a_503_says_whether_the_outcome_is_known() {
 
 #[tokio::test]
 async fn a_broken_store_is_500_with_a_request_id_and_without_the_cause() {
-    let edge = service(state_over(
-        Arc::new(FailingStore::new(Some(StoreError::Broken("secret of the bug")))),
-        Gate::default(),
-    ));
+    let broken = FailingStore::new(Some(StoreError::Broken("secret of the bug")));
+    let edge = service(state_over(Arc::new(broken), Gate::default()));
     for (method, path) in [("GET", "/api/v2/queues"), ("PUT", "/api/v2/queues/q")] {
         let answered = call(&edge, method, path, "").await;
         assert_eq!((answered.status, answered.code().as_str()), (500, "internal_error"), "{method} {path}");

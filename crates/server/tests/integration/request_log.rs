@@ -50,9 +50,8 @@ async fn a_request_leaves_one_line_without_query_token_or_body() {
 #[tokio::test]
 async fn every_failure_of_the_server_is_logged_with_the_id_of_its_answer() {
     let (lines, _guard) = Lines::collect();
-    for (failure, expected) in
-        [(Some(StoreError::Busy), "WARN"), (Some(StoreError::Unavailable), "WARN"), (None, "ERROR")]
-    {
+    let cases = [(Some(StoreError::Busy), "WARN"), (Some(StoreError::Unavailable), "WARN"), (None, "ERROR")];
+    for (failure, expected) in cases {
         let http = service(state_over(Arc::new(FailingStore::new(failure)), Gate::default()));
         let request =
             Request::builder().uri("/api/v2/queues").header("host", "localhost").header("x-request-id", "mine");

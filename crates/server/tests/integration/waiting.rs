@@ -104,12 +104,8 @@ async fn a_client_that_sends_more_after_a_waiting_claim_than_is_kept_is_answered
 
 #[tokio::test]
 async fn at_the_connection_cap_waiting_claims_keep_their_connections() {
-    let served = serve_with(Config {
-        connection_cap: 3,
-        limits: Limits { waiting_cap: 2, ..Limits::default() },
-        ..Config::new(None)
-    })
-    .await;
+    let limits = Limits { waiting_cap: 2, ..Limits::default() };
+    let served = serve_with(Config { connection_cap: 3, limits, ..Config::new(None) }).await;
     let mut waiting = [served.send(&claim(1, WAIT)).await, served.send(&claim(2, WAIT)).await];
     served.await_waiting(2).await;
     let mut idle = Vec::new();

@@ -29,10 +29,16 @@ impl Served {
     }
 }
 
-#[tokio::test]
-async fn a_waiting_read_is_answered_by_output_and_its_connection_goes_on() {
+/// A server with task 1, running as run 1, which has printed `abc`.
+async fn printing() -> Served {
     let served = serve(10).await;
     served.create_printing(1).await;
+    served
+}
+
+#[tokio::test]
+async fn a_waiting_read_is_answered_by_output_and_its_connection_goes_on() {
+    let served = printing().await;
     let mut stream = served.connect().await;
     for n in 0..5 {
         let offset = 3 + n;
@@ -58,8 +64,7 @@ async fn a_waiting_read_is_answered_by_output_and_its_connection_goes_on() {
 
 #[tokio::test]
 async fn what_is_there_already_is_answered_at_once() {
-    let served = serve(10).await;
-    served.create_printing(1).await;
+    let served = printing().await;
     for (query, text) in [("", "abc"), ("?offset=0", "abc"), ("?offset=2", "c")] {
         let (head, answer) = read(&mut served.send(&read_output("GET", 1, query, WAIT)).await).await;
         assert_eq!(status_and_wait(&head), ("200", Some("wait=50")));
@@ -73,8 +78,7 @@ async fn what_is_there_already_is_answered_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_lasts_as_long_as_it_was_asked_for_and_no_timeout_ends_it() {
-    let served = serve(10).await;
-    served.create_printing(1).await;
+    let served = printing().await;
     for (wanted, given) in [(Some(5), 5), (Some(600), 60), (None, 0)] {
         let headers = wanted.map_or_else(String::new, |seconds: u32| format!("prefer: wait={seconds}\r\n"));
         let applied = wanted.map(|_| format!("wait={given}"));
@@ -99,8 +103,7 @@ async fn a_wait_lasts_as_long_as_it_was_asked_for_and_no_timeout_ends_it() {
 
 #[tokio::test]
 async fn head_waits_like_get_and_has_its_length_without_its_body() {
-    let served = serve(10).await;
-    served.create_printing(1).await;
+    let served = printing().await;
     let at_once = served.send(&(read_output("HEAD", 1, "", "") + HEALTH)).await;
     let waiting = served.send(&(read_output("HEAD", 1, "?offset=3", WAIT) + HEALTH)).await;
     served.await_watching(1).await;
@@ -148,8 +151,7 @@ async fn all_requests_that_wait_share_one_cap() {
 #[tokio::test]
 async fn who_is_gone_is_not_waited_for_and_who_is_done_with_sending_or_sends_too_much_is_answered_at_once() {
     for request in [heartbeat(1, WAIT), read_output("GET", 1, "?offset=3", WAIT)] {
-        let served = serve(10).await;
-        served.create_printing(1).await;
+        let served = printing().await;
         let await_waiting = async |count| served.await_count(count, || served.store.waiters().len()).await;
         for by_reset in [false, true] {
             let disconnected = served.send(&request).await;
@@ -186,8 +188,7 @@ async fn who_is_gone_is_not_waited_for_and_who_is_done_with_sending_or_sends_too
 /// Many clients in a row on one connection: a wait must leave nothing behind that disturbs the requests after it.
 #[tokio::test]
 async fn a_write_behind_a_wait_is_not_taken_for_a_read_that_ends_with_its_client() {
-    let served = serve(10).await;
-    served.create_printing(1).await;
+    let served = printing().await;
     let mut stream = served.send(&read_output("GET", 1, "?offset=3", WAIT)).await;
     served.await_watching(1).await;
     served.print(1, 3, "d").await;
@@ -203,8 +204,7 @@ async fn a_write_behind_a_wait_is_not_taken_for_a_read_that_ends_with_its_client
 
 #[tokio::test]
 async fn output_of_a_later_run_ends_the_wait_for_that_of_an_earlier_one() {
-    let served = serve(10).await;
-    served.create_printing(1).await;
+    let served = printing().await;
     let mut stream = served.send(&read_output("GET", 1, "?offset=3", WAIT)).await;
     served.await_watching(1).await;
     served.cancel(1).await;
@@ -217,8 +217,7 @@ async fn output_of_a_later_run_ends_the_wait_for_that_of_an_earlier_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_at_any_moment_reaches_a_read_that_is_about_to_wait() {
-    let served = serve(10).await;
-    served.create_printing(1).await;
+    let served = printing().await;
     let mut stream = served.connect().await;
     for n in 0..300 {
         let offset = 3 + n;

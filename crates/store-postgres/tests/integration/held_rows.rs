@@ -175,10 +175,8 @@ async fn reports_of_several_wait_as_a_whole_for_a_task_that_another_transaction_
     let ids = ["x", "y", "z"];
     fixture.ok(create_all(ids)).await;
     fixture.ok(claim_all(ids)).await;
-    let (says, ends) = (
-        ids.map(|id| RunItem::from(progress(id, id, r#"{"step":1}"#))),
-        ids.map(|id| RunItem::from(complete("q", id, id, object("{}")))),
-    );
+    let says = ids.map(|id| RunItem::from(progress(id, id, r#"{"step":1}"#)));
+    let ends = ids.map(|id| RunItem::from(complete("q", id, id, object("{}"))));
     for reports in [says, ends.clone()] {
         let (stranger, before) = (Stranger::holds(&storage, "z").await, fixture.tasks("q").await);
         let mut reporting = start(&fixture, report_all(reports));

@@ -378,10 +378,8 @@ async fn a_claim_that_does_not_say_who_claims_writes_no_outcome() {
     assert_eq!(rows("WHERE last_run_attempt = 1 AND last_run_worker = '{\"host\":\"a\"}'"), "1");
     fixture.ok(unclaim("q", 2, 2)).await;
     fixture.claim_each(3..=5).await;
-    assert_eq!(
-        (rows(""), rows("WHERE last_run_attempt IS NULL AND last_run_worker IS NULL")),
-        ("1".into(), "1".into())
-    );
+    let expected = ("1".into(), "1".into());
+    assert_eq!((rows(""), rows("WHERE last_run_attempt IS NULL AND last_run_worker IS NULL")), expected);
 }
 
 /// A server claims and says who it is; another one, which has no such rows in memory, shows it.

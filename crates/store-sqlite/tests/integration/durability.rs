@@ -419,11 +419,8 @@ async fn times_that_lie_years_ahead_in_the_file_last_no_longer_than_until_the_ne
     let fixture = Fixture { store: Arc::new(folder.try_open(&right).unwrap()), clock: right };
     assert_eq!(fixture.create(2, with_priority(-1)).await.lifecycle.created_at, fixture.now(), "the clock is believed");
     assert_eq!(fixture.scan().await, Scanned::default());
-    assert_eq!(
-        fixture.claim(1).await.lease_expires_at,
-        fixture.now().plus_seconds(300),
-        "good from now on, and not for years"
-    );
+    let expected = fixture.now().plus_seconds(300);
+    assert_eq!(fixture.claim(1).await.lease_expires_at, expected, "good from now on, and not for years");
     assert_eq!(fixture.store.count_workers(&queue("q"), None).await, Ok(0));
     assert_eq!(fixture.refused(claim("q", "default", "gone")).await, Refusal::StaleRun { run_id: run_id("gone") });
     assert_eq!(fixture.pass(295).await, Scanned::default());

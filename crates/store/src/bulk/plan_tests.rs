@@ -22,11 +22,8 @@ fn task(number: i64, status: Status, priority: i64) -> Task {
 /// To priority 5, whatever is below 10.
 fn bulk() -> BulkUpdate {
     let update = Update { priority: Some(5), ..Update::default() };
-    BulkUpdate {
-        queue: QueueName::parse("q").unwrap(),
-        selection: Update::selection(TaskFilter::parse("priority < 10").unwrap(), false),
-        update,
-    }
+    let selection = Update::selection(TaskFilter::parse("priority < 10").unwrap(), false);
+    BulkUpdate { queue: QueueName::parse("q").unwrap(), selection, update }
 }
 
 /// 1 and 3 change, 2 and 4 match and stay.

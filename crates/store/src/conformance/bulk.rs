@@ -285,11 +285,8 @@ pub async fn random_writes_between_plan_and_write_give_the_same_as_before_it(fix
         };
         gated.held.passed.store(true, Ordering::SeqCst);
         let expected = model.write(command.clone()).await;
-        assert_eq!(
-            comparable_to(&command, answer.map(AnyAnswer::Updated)),
-            comparable_to(&command, expected),
-            "{command:?}"
-        );
+        let answer = comparable_to(&command, answer.map(AnyAnswer::Updated));
+        assert_eq!(answer, comparable_to(&command, expected), "{command:?}");
         compare(&gated.fixture, &model).await;
     }
     assert!(held > 10, "only {held} were held");

@@ -144,11 +144,8 @@ pub async fn a_bulk_action_does_what_a_loop_over_the_ids_does(fixture: Fixture) 
             match random.below(8) {
                 0..=3 => {
                     let priority = random.pick(&[0, 0, 1]);
-                    let definition = Definition {
-                        args: json(&mut random),
-                        name: random.percent(50).then(|| "n".into()),
-                        ..with_priority(priority)
-                    };
+                    let (args, name) = (json(&mut random), random.percent(50).then(|| "n".into()));
+                    let definition = Definition { args, name, ..with_priority(priority) };
                     commands.push(create("q", format!("{round}x{id}"), definition).into());
                 }
                 _ => {

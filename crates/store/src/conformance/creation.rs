@@ -5,13 +5,8 @@ use super::prelude::*;
 pub async fn a_new_task_is_pending_and_empty_with_equal_timestamps(fixture: Fixture) {
     let definition = Definition { args: object(r#"{"a":[1,{"b":null}]}"#), ..named("n") };
     let task = fixture.create(1, definition.clone()).await;
-    let expected = Task {
-        queue: queue("q"),
-        id: task_id(1),
-        definition,
-        lifecycle: Lifecycle::created(fixture.now(), 0),
-        outcome: Outcome::empty(),
-    };
+    let lifecycle = Lifecycle::created(fixture.now(), 0);
+    let expected = Task { queue: queue("q"), id: task_id(1), definition, lifecycle, outcome: Outcome::empty() };
     assert_eq!(without_seq(task.clone()), expected);
     assert_eq!(fixture.get(1).await, task);
 }

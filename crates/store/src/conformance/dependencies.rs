@@ -223,10 +223,8 @@ pub async fn a_dependency_that_failed_during_a_run_cancels_the_task_that_comes_b
     fixture.pass(301).await;
     for id in 2..=4 {
         assert_eq!(fixture.status(id).await, Status::Cancelled, "{id}");
-        assert_eq!(
-            error_of(&fixture, id).await,
-            format!("the task {} that this one waits for was deleted", task_id(1))
-        );
+        let expected = format!("the task {} that this one waits for was deleted", task_id(1));
+        assert_eq!(error_of(&fixture, id).await, expected);
     }
     assert_eq!(fixture.status(5).await, Status::Cancelled, "and so on down the chain");
 }

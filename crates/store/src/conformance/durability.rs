@@ -20,10 +20,8 @@ pub async fn queues_tasks_and_identities_survive(storage: &impl Storage) {
     assert_kept_counts_are_right(&*fixture.store, "q").await;
     fixture.ok(delete("q", 1)).await;
     assert_kept_counts_are_right(&*fixture.store, "q").await;
-    assert!(matches!(
-        fixture.ok(create("q", "updated", Definition::default())).await,
-        CreatedTask { created: false, .. }
-    ));
+    let repeated = fixture.ok(create("q", "updated", Definition::default())).await;
+    assert!(matches!(repeated, CreatedTask { created: false, .. }));
     assert!(matches!(fixture.refused(create("q", "updated", with_priority(-3))).await, Refusal::TaskIdConflict { .. }));
     assert!(!fixture.ok(create_queue("empty")).await);
 }

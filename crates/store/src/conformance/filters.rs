@@ -185,17 +185,10 @@ pub fn order(random: &mut Random) -> TaskOrder {
 
 /// A random filter over observations, or none.
 pub fn workers(random: &mut Random) -> Option<taskqueue_core::filter::ObservationFilter> {
-    let filters = [
-        "status == 'idle'",
-        "route in ['a', 'B']",
-        "task_id == None",
-        "id > 'w_000000000001' and queue != 'x'",
-        "not (task_id != None or status == 'busy')",
-        "metadata.gpu == 1",
-        "telemetry.a == 1 or telemetry.b != 'a'",
-        "exists(telemetry.a) and missing(telemetry.b)",
-        "telemetry_updated_at == None or telemetry_updated_at > \"2026-01-01T00:01:00Z\"",
-        "'a' in telemetry.in",
-    ];
+    let filters = "status == 'idle'; route in ['a', 'B']; task_id == None; id > 'w_000000000001' and queue != 'x'; \
+         not (task_id != None or status == 'busy'); metadata.gpu == 1; telemetry.a == 1 or telemetry.b != 'a'; \
+         exists(telemetry.a) and missing(telemetry.b); \
+         telemetry_updated_at == None or telemetry_updated_at > \"2026-01-01T00:01:00Z\"; 'a' in telemetry.in";
+    let filters: Vec<&str> = filters.split("; ").collect();
     random.percent(60).then(|| observation_filter(random.pick(&filters)))
 }

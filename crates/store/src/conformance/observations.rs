@@ -19,11 +19,8 @@ pub(super) async fn worker_pages(fixture: &Fixture, limit: u16) -> Vec<Vec<Obser
 }
 
 pub async fn a_report_is_seen_until_it_expires(fixture: Fixture) {
-    let report = Report {
-        task_id: Some(task_id(7)),
-        metadata: object(r#"{"gpu":1}"#),
-        ..worker_report("a", WorkerStatus::Idle)
-    };
+    let metadata = object(r#"{"gpu":1}"#);
+    let report = Report { task_id: Some(task_id(7)), metadata, ..worker_report("a", WorkerStatus::Idle) };
     let command = ReportWorker { queue: queue("q"), id: worker_id(1), report: report.clone() };
     fixture.ok(command).await;
     let (last_seen_at, expires_at) = (fixture.now(), fixture.now().plus_seconds(300));
@@ -94,11 +91,8 @@ pub async fn observations_are_listed_filtered_counted_and_grouped(fixture: Fixtu
     };
     for (limit, shown, ends) in [(1, 1, false), (2, 2, true)] {
         let page = page(vec![by_status], None, limit).await;
-        assert_eq!(
-            (page.count, page.groups.len(), page.next.is_none()),
-            (10, shown, ends),
-            "a full page may be the last"
-        );
+        let seen = (page.count, page.groups.len(), page.next.is_none());
+        assert_eq!(seen, (10, shown, ends), "a full page may be the last");
     }
     let grouped = async |dimensions: Vec<WorkerDimension>, filter: Option<&str>| {
         let page = page(dimensions, filter, 100).await;

@@ -136,10 +136,8 @@ pub async fn output_goes_with_its_task(fixture: Fixture) {
     fixture.ok(print(1, 1, 7_000, "behind a gap")).await;
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
     fixture.ok(delete("q", 1)).await;
-    assert_eq!(
-        fixture.refused(print(1, 1, 0, "x")).await,
-        Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(1) }
-    );
+    let expected = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(1) };
+    assert_eq!(fixture.refused(print(1, 1, 0, "x")).await, expected);
     fixture.create(1, Definition::default()).await;
     assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1));
     fixture.claim(2).await;

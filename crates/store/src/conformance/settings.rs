@@ -20,11 +20,8 @@ fn limits(limits: &[(&str, Option<u64>)]) -> SettingsPatch {
 }
 
 fn kept(succeeded: Option<u64>, failed: Option<u64>, cancelled: Option<u64>) -> SettingsPatch {
-    let retention = RetentionPatch {
-        succeeded_seconds: Some(succeeded),
-        failed_seconds: Some(failed),
-        cancelled_seconds: Some(cancelled),
-    };
+    let [succeeded_seconds, failed_seconds, cancelled_seconds] = [succeeded, failed, cancelled].map(Some);
+    let retention = RetentionPatch { succeeded_seconds, failed_seconds, cancelled_seconds };
     SettingsPatch { retention, ..SettingsPatch::default() }
 }
 
@@ -267,21 +264,10 @@ pub async fn an_explanation_counts_who_comes_first_on_the_best_route(fixture: Fi
     assert_eq!(explained(&fixture, 20).await.reasons, [Reason::WaitingTurn { ahead: 3 }]);
     assert_eq!(explained(&fixture, 21).await.reasons, [Reason::WaitingTurn { ahead: 4 }]);
     assert_eq!(explained(&fixture, 10).await.reasons, []);
-    fixture
-        .ok(update(
-            "q",
-            10,
-            taskqueue_core::update::Update {
-                not_before: Some(Some(fixture.now().plus_seconds(9))),
-                ..Default::default()
-            },
-        ))
-        .await;
+    let not_before = Some(Some(fixture.now().plus_seconds(9)));
+    fixture.ok(update("q", 10, taskqueue_core::update::Update { not_before, ..Default::default() })).await;
     assert_eq!(explained(&fixture, 20).await.reasons, [Reason::WaitingTurn { ahead: 2 }], "not what cannot be claimed");
     fixture.ok(change_settings("q", limits(&[("gpu", Some(0))]))).await;
-    assert_eq!(
-        explained(&fixture, 20).await.reasons,
-        [Reason::WaitingTurn { ahead: 10 }],
-        "not on a route that is full"
-    );
+    let expected = [Reason::WaitingTurn { ahead: 10 }];
+    assert_eq!(explained(&fixture, 20).await.reasons, expected, "not on a route that is full");
 }

@@ -178,9 +178,8 @@ pub async fn a_series_holds_the_spans_that_were_asked_for(fixture: Fixture) {
         fixture.clock.advance_seconds(60);
     }
     let at = |seconds| Some(START.plus_seconds(seconds));
-    for (from, to, expected) in
-        [(at(60), at(180), vec![60, 120]), (at(61), at(181), vec![60, 120, 180]), (at(500), None, vec![])]
-    {
+    let cases = [(at(60), at(180), vec![60, 120]), (at(61), at(181), vec![60, 120, 180]), (at(500), None, vec![])];
+    for (from, to, expected) in cases {
         let selection = SeriesSelection { unit: Unit::Minute, from, to };
         let series = fixture.store.activity_series(&queue("q"), selection).await.unwrap();
         let starts: Vec<_> = series.spans.iter().map(|(start, _)| *start).collect();

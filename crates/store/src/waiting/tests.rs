@@ -157,11 +157,9 @@ async fn claims_heartbeats_and_reads_of_output_share_the_room() {
 async fn output_wakes_those_who_read_it_and_an_end_wakes_all() {
     let store = store().await;
     let waiters = store.waiters();
-    let (heartbeat, output, other) = (
-        waiters.watch(run_id(1), 9).unwrap(),
-        waiters.watch_output(run_id(1), 9).unwrap(),
-        waiters.watch_output(run_id(2), 9).unwrap(),
-    );
+    let heartbeat = waiters.watch(run_id(1), 9).unwrap();
+    let output = waiters.watch_output(run_id(1), 9).unwrap();
+    let other = waiters.watch_output(run_id(2), 9).unwrap();
     let woken = || [&heartbeat, &output, &other].map(Watcher::take_wake_up);
     let mut printed = Claimable::new(false);
     printed.printed_runs.push(run_id(1));

@@ -503,15 +503,13 @@ mod tests {
         assert!(text.starts_with("one\ntw\n[taskqueue: this log has reached its limit of 6 bytes;"), "{text}");
         assert!(text.contains("[taskqueue: 83627 bytes of output are not kept here]\nxxx"), "{text}");
         assert!(text.ends_with("xxx\nthe end\n"));
-        assert_eq!(
-            text.len(),
-            6 + TAIL_BYTES
-                + text.lines().filter(|line| line.starts_with('[')).map(|line| line.len() + 1).sum::<usize>()
-                + 1
-        );
-        assert!(
-            note.unwrap().ends_with("keeps the first 6 and the last 16384 bytes of the output, not the 83627 between")
-        );
+        let expected = 6
+            + TAIL_BYTES
+            + text.lines().filter(|line| line.starts_with('[')).map(|line| line.len() + 1).sum::<usize>()
+            + 1;
+        assert_eq!(text.len(), expected);
+        let expected = "keeps the first 6 and the last 16384 bytes of the output, not the 83627 between";
+        assert!(note.unwrap().ends_with(expected));
     }
 
     #[test]

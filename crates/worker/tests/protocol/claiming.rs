@@ -9,10 +9,8 @@ use crate::prelude::*;
 #[tokio::test]
 async fn a_claim_whose_answer_is_lost_is_repeated_with_its_run_id_and_confirmed_before_anything_runs() {
     let server = Server::start().await;
-    server.script(
-        "claim",
-        [disconnect(), Reply::Garbage("HTTP/1.1 200 OK\r\n\r\n{"), refusal(503, "database_busy"), task(1)],
-    );
+    let half = Reply::Garbage("HTTP/1.1 200 OK\r\n\r\n{");
+    server.script("claim", [disconnect(), half, refusal(503, "database_busy"), task(1)]);
     let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
     assert_eq!(server.verbs()[..5], ["claim", "claim", "claim", "claim", "heartbeat"]);
     let claims = server.asked("claim");
@@ -142,9 +140,8 @@ async fn a_slot_whose_claim_is_in_doubt_does_not_wait_for_the_one_that_waits_for
 
 #[tokio::test]
 async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
-    for (idle_timeout, expected) in
-        [(None, EndReason::Stopped), (Some(Duration::from_millis(50)), EndReason::ServerUnreachable)]
-    {
+    let cases = [(None, EndReason::Stopped), (Some(Duration::from_millis(50)), EndReason::ServerUnreachable)];
+    for (idle_timeout, expected) in cases {
         let server = Server::claiming([disconnect(), disconnect(), task(1)]).await;
         let settings = Settings { idle_timeout, ..backing_off(Duration::from_secs(60)) };
         let worker = TestWorker::patient(&server, settings, Duration::from_secs(20));

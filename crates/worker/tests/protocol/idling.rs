@@ -10,13 +10,10 @@ fn curious() -> Settings {
 
 fn stats(routes: &str) -> Reply {
     let counts = r#"{"created":0,"claimed":0,"succeeded":0,"failed":0,"released":0,"expired":0,"cancelled":0}"#;
-    Reply::Answer(
-        200,
-        "",
-        format!(
-            r#"{{"tasks":{{"pending":5,"running":0,"succeeded":0,"failed":0,"cancelled":0}},"routes":[{routes}],"activity":{{"last_minute":{counts},"last_5_minutes":{counts},"last_hour":{counts}}},"wait_seconds":null,"run_seconds":null,"since":"2026-01-01T00:00:00.000000Z"}}"#
-        ),
-    )
+    let body = format!(
+        r#"{{"tasks":{{"pending":5,"running":0,"succeeded":0,"failed":0,"cancelled":0}},"routes":[{routes}],"activity":{{"last_minute":{counts},"last_5_minutes":{counts},"last_hour":{counts}}},"wait_seconds":null,"run_seconds":null,"since":"2026-01-01T00:00:00.000000Z"}}"#
+    );
+    Reply::Answer(200, "", body)
 }
 
 fn route(name: &str, pending: u32) -> String {
@@ -72,17 +69,6 @@ async fn an_answer_that_says_to_ask_later_says_nothing_about_tasks() {
     until(|| !told(&worker).is_empty()).await;
     assert_eq!(told(&worker), ["Idle(NoTask)"]);
     assert!(server.asked("stats").len() >= 4);
-    worker.stopped(StopMode::Finish).await;
-}
-
-#[tokio::test]
-async fn only_tasks_of_the_own_route_are_looked_at() {
-    let server = Server::start().await;
-    server.script("stats", [stats(&route("default", 2))]);
-    server.script(TASKS_OF_ROUTE, [no_tasks()]);
-    let worker = TestWorker::start(&server, curious());
-    until(|| !told(&worker).is_empty()).await;
-    assert_eq!(told(&worker), ["Idle(Held(2))"]);
     worker.stopped(StopMode::Finish).await;
 }
 

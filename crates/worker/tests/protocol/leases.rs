@@ -30,9 +30,8 @@ async fn a_run_continues_whatever_goes_wrong_with_heartbeats() {
 
 #[tokio::test]
 async fn the_servers_word_about_the_run_ends_it_and_nothing_is_reported() {
-    for (status, code) in
-        [(409, "stale_run"), (409, "run_finalized"), (404, "task_not_found"), (404, "queue_not_found")]
-    {
+    let cases = [(409, "stale_run"), (409, "run_finalized"), (404, "task_not_found"), (404, "queue_not_found")];
+    for (status, code) in cases {
         let server = Server::claiming([task(1)]).await;
         server.script("heartbeat", [lease(), refusal(status, code)]);
         let (worker, mut run) = TestWorker::running(&server, for_tasks(1)).await;

@@ -508,20 +508,17 @@ mod tests {
     fn long_durations_are_less_precise() {
         let texts = [40, 9_990, 10_000, 119_900, 120_000, 7_199_000, 7_200_000, 90_061_000]
             .map(|millis| duration(Duration::from_millis(millis)));
-        assert_eq!(
-            texts,
-            ["0.04 s", "9.99 s", "10.0 s", "119.9 s", "2 min 0 s", "119 min 59 s", "2 h 0 min", "25 h 1 min"]
-        );
+        let expected =
+            ["0.04 s", "9.99 s", "10.0 s", "119.9 s", "2 min 0 s", "119 min 59 s", "2 h 0 min", "25 h 1 min"];
+        assert_eq!(texts, expected);
     }
 
     #[test]
     fn an_outage_is_told_without_the_call_that_found_it() {
-        let api = |status, code: &str| Error::Api {
-            status,
-            code: code.into(),
-            message: "the storage does not work now and nothing was done".to_owned(),
-            details: taskqueue_client::JsonObject::empty(),
-            retry_after: None,
+        let api = |status, code: &str| {
+            let message = "the storage does not work now and nothing was done".to_owned();
+            let details = taskqueue_client::JsonObject::empty();
+            Error::Api { status, code: code.into(), message, details, retry_after: None }
         };
         let unknown =
             |cause| Error::OutcomeUnknown { call: "claim a task", advice: "ask again", cause: Box::new(cause) };

@@ -392,11 +392,8 @@ mod tests {
         let task_id = TaskId::parse("t_000000000001").unwrap();
         let misfit = Misfit { missing: "lr".to_owned(), present: Vec::new() };
         let text = |is_given_back| misfit_text(task_id, &misfit, is_given_back);
-        assert!(
-            text(true).contains("; that task was given back uncharged, and this worker stopped; "),
-            "{}",
-            text(true)
-        );
+        let given_back = text(true);
+        assert!(given_back.contains("; that task was given back uncharged, and this worker stopped; "), "{given_back}");
         assert!(!text(false).contains("was given back") && text(false).contains("will give that task back"));
     }
 

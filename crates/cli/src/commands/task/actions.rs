@@ -376,14 +376,11 @@ mod tests {
             args.conditions.filter = filter;
             args
         };
-        assert_eq!(
-            walked(Change::Cancel, &args(Some("args.a == 1 or args.b == 2".to_owned()))),
-            TaskSelection::all().filter(r#"(args.a == 1 or args.b == 2) and status in ["pending", "running"]"#)
-        );
-        assert_eq!(
-            walked(Change::Requeue, &args(None)),
-            TaskSelection::all().filter(r#"status in ["failed", "cancelled"]"#)
-        );
+        let expected =
+            TaskSelection::all().filter(r#"(args.a == 1 or args.b == 2) and status in ["pending", "running"]"#);
+        assert_eq!(walked(Change::Cancel, &args(Some("args.a == 1 or args.b == 2".to_owned()))), expected);
+        let expected = TaskSelection::all().filter(r#"status in ["failed", "cancelled"]"#);
+        assert_eq!(walked(Change::Requeue, &args(None)), expected);
         let longest = args(Some(format!("{}args.a == 1", " ".repeat(taskqueue_core::limits::FILTER_BYTES - 11))));
         for unchanged in [longest, SelectionArgs { status: Some(Status::Running), ..args(None) }] {
             assert_eq!(walked(Change::Cancel, &unchanged), unchanged.selection());

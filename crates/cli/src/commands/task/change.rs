@@ -442,13 +442,9 @@ mod tests {
     }
 
     fn refused(matched: u64) -> Result<(Acted, Duration), Error> {
-        Err(Error::Api {
-            status: 409,
-            code: Code::Known(ErrorCode::ExpectationFailed),
-            message: String::new(),
-            details: JsonObject::from_canonical(&format!("{{\"matched\":{matched}}}")),
-            retry_after: None,
-        })
+        let (code, message) = (Code::Known(ErrorCode::ExpectationFailed), String::new());
+        let details = JsonObject::from_canonical(&format!("{{\"matched\":{matched}}}"));
+        Err(Error::Api { status: 409, code, message, details, retry_after: None })
     }
 
     /// Repeats until the answers are used up; gives what was done, and the filter and the expectation of each request.

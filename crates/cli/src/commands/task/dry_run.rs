@@ -251,15 +251,13 @@ mod tests {
         add_changes("", Some(&before), Some(&after), &mut changes);
         let told: Vec<String> =
             changes.iter().map(|change| format!("{} {:?} {:?}", change.path, change.from, change.to)).collect();
-        assert_eq!(
-            told,
-            [
-                r#"args.lr Some("0.1") None"#,
-                r#"args.model.layers Some("2") Some("4")"#,
-                r#"args.seed None Some("1")"#,
-                r#"name Some("null") Some("\"x\"")"#,
-            ]
-        );
+        let expected = [
+            r#"args.lr Some("0.1") None"#,
+            r#"args.model.layers Some("2") Some("4")"#,
+            r#"args.seed None Some("1")"#,
+            r#"name Some("null") Some("\"x\"")"#,
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -271,10 +271,8 @@ mod tests {
         (1..=1000).rev().for_each(|line| add(&mut refusals, line));
         assert_eq!(refusals.waiting.len() as u64, REFUSALS_SHOWN);
         let lines = refusals.take_before(u64::MAX);
-        assert_eq!(
-            (lines.len() as u64, lines[0].as_str(), lines[19].as_str()),
-            (REFUSALS_SHOWN, "line 1: no", "line 20: no")
-        );
+        let expected = (REFUSALS_SHOWN, "line 1: no", "line 20: no");
+        assert_eq!((lines.len() as u64, lines[0].as_str(), lines[19].as_str()), expected);
         add(&mut refusals, 0);
         assert_eq!(refusals.take_before(u64::MAX), Vec::<String>::new());
         assert_eq!((refusals.count, refusals.not_shown()), (1001, 981));

@@ -479,29 +479,25 @@ mod tests {
     fn the_table_is_that_of_task_list_with_a_footer() {
         let running = Task { status: Status::Running, name: Some("warm\u{1b}up".into()), attempt: 1, ..task(2) };
         let view = view(vec![Page { next_cursor: Some("c".to_owned()), ..page(vec![task(1), running]) }]);
-        assert_eq!(
-            shown(&view, 100, 5),
-            [
-                "ID              STATUS   NAME          PRIORITY  ATTEMPT  ROUTES   CREATED  UPDATED  ARGS",
-                "t_000000000001  pending  -                    0      0/3  default  60s ago  60s ago  {}",
-                r"t_000000000002  running  warm\u{1b}up         0      1/3  default  60s ago  60s ago  {}",
-                "",
-                "every 2s  2+ tasks in default  08:00:00 UTC  q leave  ? keys  space pause",
-            ]
-        );
+        let expected = [
+            "ID              STATUS   NAME          PRIORITY  ATTEMPT  ROUTES   CREATED  UPDATED  ARGS",
+            "t_000000000001  pending  -                    0      0/3  default  60s ago  60s ago  {}",
+            r"t_000000000002  running  warm\u{1b}up         0      1/3  default  60s ago  60s ago  {}",
+            "",
+            "every 2s  2+ tasks in default  08:00:00 UTC  q leave  ? keys  space pause",
+        ];
+        assert_eq!(shown(&view, 100, 5), expected);
     }
 
     #[test]
     fn a_narrow_screen_shows_fewer_columns() {
         let view = view(vec![page(vec![task(1)])]);
-        assert_eq!(
-            shown(&view, 40, 3),
-            [
-                "ID              STATUS   NAME  UPDATED",
-                "t_000000000001  pending  -     60s ago",
-                "every 2s  1 task in default  08:00:00 UT",
-            ]
-        );
+        let expected = [
+            "ID              STATUS   NAME  UPDATED",
+            "t_000000000001  pending  -     60s ago",
+            "every 2s  1 task in default  08:00:00 UT",
+        ];
+        assert_eq!(shown(&view, 40, 3), expected);
     }
 
     #[test]

@@ -323,10 +323,8 @@ mod tests {
     fn a_note_says_what_a_task_waits_for_and_only_while_it_waits() {
         let plain = || task(1);
         let delayed = |seconds| Task { not_before: Some(TEST_TIME.plus_seconds(seconds)), ..plain() };
-        let after = |count| Task {
-            scheduling: SchedulingFields { dependencies: ids(count), ..SchedulingFields::default() }.into(),
-            ..delayed(600)
-        };
+        let waiting = |count| SchedulingFields { dependencies: ids(count), ..SchedulingFields::default() };
+        let after = |count| Task { scheduling: waiting(count).into(), ..delayed(600) };
         let cases = [
             (plain(), None),
             (delayed(600), Some("delayed, in 10m")),
@@ -387,11 +385,8 @@ mod tests {
     fn a_step_of_a_total_gives_the_part_the_rate_and_the_time_that_is_left() {
         let seen = view(r#"{"loss":0.31,"note":"warm up","step":200,"total":1000}"#);
         assert_eq!(seen.percent().as_deref(), Some("20 %"));
-        assert_eq!(
-            seen.measures(),
-            "20 %  200/1000  2 steps/s  ETA 6m",
-            "400 seconds at this rate, of which 10 are over"
-        );
+        let expected = "20 %  200/1000  2 steps/s  ETA 6m";
+        assert_eq!(seen.measures(), expected, "400 seconds at this rate, of which 10 are over");
         assert_eq!(seen.said(), "loss=0.31 note=warm up");
         assert_eq!(seen.short(), "20 % (ETA 6m)");
         assert_eq!(seen.bar(10).as_deref(), Some("[==>       ]"));

@@ -257,26 +257,15 @@ mod tests {
         let queue = || "q".to_owned();
         let starving = |pending, oldest| Concern::Starving { queue: queue(), route: "gpu".to_owned(), pending, oldest };
         let waiting = "/ui/queues/q/tasks?status=pending&filter=%22gpu%22%20in%20routes";
+        let (system, workers, oldest) = ("/ui/system", "/ui/queues/q/workers", Some(Duration::from_secs(180)));
         let cases = [
-            (Concern::StorageFails, "It does not work: tasks are", "/ui/system"),
-            (
-                Concern::WritesPileUp { queued: 9, capacity: 10 },
-                "It is slow: 9 of at most 10 writes wait",
-                "/ui/system",
-            ),
-            (Concern::WaitingIsFull { limit: 7 }, "7 requests wait for something", "/ui/system"),
-            (Concern::Risk("fsync is off.".to_owned()), "fsync is off.", "/ui/system"),
+            (Concern::StorageFails, "It does not work: tasks are", system),
+            (Concern::WritesPileUp { queued: 9, capacity: 10 }, "It is slow: 9 of at most 10 writes wait", system),
+            (Concern::WaitingIsFull { limit: 7 }, "7 requests wait for something", system),
+            (Concern::Risk("fsync is off.".to_owned()), "fsync is off.", system),
             (starving(1, None), "1 task waits and no worker serves this route.", waiting),
-            (
-                starving(2, Some(Duration::from_secs(180))),
-                "2 tasks wait and no worker serves this route, the oldest for 3 min.",
-                waiting,
-            ),
-            (
-                Concern::Lost { queue: queue(), expired: 2 },
-                "2 runs of the last hour ended because",
-                "/ui/queues/q/workers",
-            ),
+            (starving(2, oldest), "2 tasks wait and no worker serves this route, the oldest for 3 min.", waiting),
+            (Concern::Lost { queue: queue(), expired: 2 }, "2 runs of the last hour ended because", workers),
         ];
         for (concern, text, link) in cases {
             let alert = Alert::of(&concern);
@@ -311,13 +300,8 @@ mod tests {
         let told = |route: Option<&str>, times: Option<usize>| {
             let message = times.map(|times| ("oom".to_owned(), times));
             let newest = FailurePattern { looked_at: 4, route: route.map(str::to_owned), message };
-            let alert = Alert::of(&Concern::Failing {
-                queue: "q".to_owned(),
-                now: Timestamp::from_micros(0),
-                failed: 4,
-                ended: 38,
-                newest,
-            });
+            let now = Timestamp::from_micros(0);
+            let alert = Alert::of(&Concern::Failing { queue: "q".to_owned(), now, failed: 4, ended: 38, newest });
             assert_eq!(alert.quote.is_some(), times.is_some());
             alert.text.replace("4 of 38 runs of the last hour failed", "F")
         };
@@ -355,10 +339,8 @@ mod tests {
         of_one.iter().chain(&[starving("r", 0), starving("r", 1), starving("s", 0)]).for_each(|one| alerts.add(one));
         alerts.add_untold(1_000);
         let told = alerts.lines();
-        assert_eq!(
-            (told[0].subject().as_str(), told[0].text().as_str()),
-            ("3 queues", "1,009 routes have tasks and no worker.")
-        );
+        let expected = ("3 queues", "1,009 routes have tasks and no worker.");
+        assert_eq!((told[0].subject().as_str(), told[0].text().as_str()), expected);
         assert_eq!((told[0].alerts.len(), told[0].more()), (ALERTS_SHOWN, 1_009 - ALERTS_SHOWN as u64));
         assert_eq!(lines(&[starving("q", 7)])[0].alone().map(|alert| alert.subject.as_str()), Some("q · r7"));
         assert!(lines(&[]).is_empty());

@@ -211,11 +211,8 @@ mod tests {
             ("routes", "default"),
             ("priority", " 0 "),
         ]);
-        assert_eq!(
-            update_of(&mut typed_fields(&same, &task), &task),
-            Some(Update::default()),
-            "the same values in other words"
-        );
+        let expected = Some(Update::default());
+        assert_eq!(update_of(&mut typed_fields(&same, &task), &task), expected, "the same values in other words");
     }
 
     #[test]

@@ -80,10 +80,8 @@ fn a_task_that_waits_says_since_when() {
 fn a_run_says_where_it_is_and_how_it_ended() {
     let running = Life::new().claim(10);
     assert_eq!(running.told(40)[1], format!("running: attempt 1 | running for 30 s | {PLACE}"));
-    assert_eq!(
-        (waited(&running.0, at(40)), ran(&running.0, at(40))),
-        (Some(Duration::from_secs(10)), Some(Duration::from_secs(30)))
-    );
+    let expected = (Some(Duration::from_secs(10)), Some(Duration::from_secs(30)));
+    assert_eq!((waited(&running.0, at(40)), ran(&running.0, at(40))), expected);
     let ended = running.report(RunReport::Complete { result: JsonObject::empty() }, 70);
     assert_eq!(ended.told(99)[1..], [format!("succeeded: attempt 1 | succeeded after 1 min | {PLACE}")]);
 }
@@ -102,23 +100,19 @@ fn of_earlier_attempts_only_the_last_error_is_known_and_the_others_are_counted()
 fn a_run_that_was_given_back_is_not_charged_and_not_called_a_failure() {
     let back = Life::new().claim(10).report(RunReport::Unclaim { delay: None }, 20);
     let told = back.told(50);
-    assert_eq!(
-        told[1..],
-        [
-            format!("pending: attempt 1 | given back after 10 s | {PLACE}"),
-            "pending: now | waiting for 30 s | ".to_owned()
-        ]
-    );
+    let expected = [
+        format!("pending: attempt 1 | given back after 10 s | {PLACE}"),
+        "pending: now | waiting for 30 s | ".to_owned(),
+    ];
+    assert_eq!(told[1..], expected);
 }
 
 #[test]
 fn a_requeue_and_a_cancellation_are_told() {
     let failed = Life::new().claim(10).fail(20);
     let requeued = failed.act(TaskAction::Requeue, 30);
-    assert_eq!(
-        requeued.told(35)[2..4],
-        ["pending: requeued | attempts count from 0 again | ", "pending: now | waiting for 5 s | "]
-    );
+    let expected = ["pending: requeued | attempts count from 0 again | ", "pending: now | waiting for 5 s | "];
+    assert_eq!(requeued.told(35)[2..4], expected);
     let cancelled = Life::new().act(TaskAction::Cancel, 5);
     assert_eq!(cancelled.told(9)[1], "cancelled: cancelled | while it was waiting | ");
     let stopped = Life::new().claim(10).act(TaskAction::Cancel, 15);

@@ -54,6 +54,7 @@ fn the_reason_follows_from_the_workers_of_its_routes() {
 fn every_reason_is_a_sentence_and_nobody_is_said_to_take_what_cannot_be_claimed() {
     let id = |n: usize| TaskId::parse(&format!("t_{n:012}")).unwrap();
     let unmet = vec![(id(1), Some(Status::Running)), (id(2), Some(Status::Failed)), (id(3), None)];
+    let until = NOW.plus_seconds(540);
     let cases = [
         (Reason::QueuePaused, "The queue is paused."),
         (Reason::QueueAtLimit { max_running: 1 }, "As many tasks of the queue are running as may be: 1."),
@@ -66,10 +67,7 @@ fn every_reason_is_a_sentence_and_nobody_is_said_to_take_what_cannot_be_claimed(
             Reason::Dependencies { unmet },
             "3 tasks that it waits for have not succeeded (1 failed or cancelled, 1 missing).",
         ),
-        (
-            Reason::NotBefore { until: NOW.plus_seconds(540) },
-            "It cannot be claimed before 1970-01-01T00:09:00.000000Z, in 9 min.",
-        ),
+        (Reason::NotBefore { until }, "It cannot be claimed before 1970-01-01T00:09:00.000000Z, in 9 min."),
     ];
     for (reason, text) in cases {
         let waiting = told(vec![reason]);
@@ -84,9 +82,8 @@ fn every_reason_is_a_sentence_and_nobody_is_said_to_take_what_cannot_be_claimed(
 #[test]
 fn who_comes_first_is_counted_as_far_as_it_is_known() {
     assert_eq!(texts(&told(vec![]))[0], "A worker for its routes is idle: it should take the task in a moment.");
-    for (ahead, text) in
-        [(1, "1 task comes first."), (7, "7 tasks come first."), (1_000, "1000 tasks or more come first.")]
-    {
+    let cases = [(1, "1 task comes first."), (7, "7 tasks come first."), (1_000, "1000 tasks or more come first.")];
+    for (ahead, text) in cases {
         assert_eq!(texts(&told(vec![Reason::WaitingTurn { ahead }]))[0], text);
     }
     let alone = told(vec![Reason::NoWorker { routes: routes() }]);

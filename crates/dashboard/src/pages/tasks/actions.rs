@@ -475,11 +475,8 @@ mod tests {
         let actions = ["cancel", "requeue", "delete", "priority", "routes", "args", "archive", "unarchive"];
         for (word, applies) in actions.into_iter().zip([2, 2, 4, 4, 4, 4, 3, 3]) {
             let action = Action::read(Some(word)).expect(word);
-            assert_eq!(
-                (counts.of(action.applies_to()), left_out(action, &counts).len() as u64),
-                (applies, 5 - applies),
-                "{word}"
-            );
+            let expected = (applies, 5 - applies);
+            assert_eq!((counts.of(action.applies_to()), left_out(action, &counts).len() as u64), expected, "{word}");
         }
         let counts = TargetCounts { by_status: [0; 5], done_before: 2 };
         assert_eq!(left_out(Action::Archive, &counts), ["2 left out: archived already."]);
@@ -502,10 +499,8 @@ mod bulk_tests {
         assert_eq!(told_update(3, 3, 3, "archived"), "3 tasks archived.");
         assert_eq!(told_update(3, 3, 1, "changed"), "1 of 3 tasks changed. The others had this value already.");
         assert!(told_update(3, 2, 2, "changed").starts_with("2 of 3 tasks changed. By then 2 matched"));
-        assert!(
-            told_update(1_000, 1_001, 1_001, "changed")
-                .starts_with("1,001 of 1,000 tasks changed. By then 1,001 matched")
-        );
+        let told = told_update(1_000, 1_001, 1_001, "changed");
+        assert!(told.starts_with("1,001 of 1,000 tasks changed. By then 1,001 matched"), "{told}");
     }
 
     #[test]

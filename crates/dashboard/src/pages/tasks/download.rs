@@ -123,10 +123,8 @@ mod tests {
     #[test]
     fn numbers_stay_exact_and_no_text_becomes_a_formula() {
         let args = r#"{"a":"x,\"y\"\nz","big":9223372036854775807,"neg":-0.5,"none":null}"#;
-        assert_eq!(
-            line(args, &["args.a", "args.big", "args.neg", "args.none", "priority"]),
-            "args.a,args.big,args.neg,args.none,priority\n\"x,\"\"y\"\"\nz\",9223372036854775807,-0.5,,-5\n"
-        );
+        let expected = "args.a,args.big,args.neg,args.none,priority\n\"x,\"\"y\"\"\nz\",9223372036854775807,-0.5,,-5\n";
+        assert_eq!(line(args, &["args.a", "args.big", "args.neg", "args.none", "priority"]), expected);
         assert_eq!(line(r#"{"a":"-x"}"#, &["args.a", "args.x"]), "args.a,args.x\n'-x,\n");
     }
 }

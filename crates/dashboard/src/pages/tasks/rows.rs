@@ -294,10 +294,8 @@ mod tests {
 
     #[test]
     fn without_results_the_errors_have_a_column() {
-        assert_eq!(
-            chosen(&[("{}", "{}")]),
-            ["progress", "last_error.message", "attempt", "last_run.worker", "created_at"]
-        );
+        let expected = ["progress", "last_error.message", "attempt", "last_run.worker", "created_at"];
+        assert_eq!(chosen(&[("{}", "{}")]), expected);
         assert_eq!(chosen(&[]), ["attempt", "created_at"]);
     }
 }

@@ -64,9 +64,8 @@ async fn the_oldest_connection_that_never_authenticated_is_closed_for_a_new_one_
         server.idle(5).await;
 
         let mut new_connections = Vec::new();
-        for (name, oldest) in
-            [("silent", &mut silent), ("slow head", &mut slow_head), ("unauthenticated", &mut unauthenticated)]
-        {
+        let cases = [("silent", &mut silent), ("slow head", &mut slow_head), ("unauthenticated", &mut unauthenticated)];
+        for (name, oldest) in cases {
             new_connections.push(server.caller("/known"));
             assert!(is_closed(oldest), "{name}, parked after {park:?}");
             server.idle(5).await;

@@ -106,8 +106,7 @@ async fn metrics_answer_get_and_head_without_the_version() {
 
 #[tokio::test(start_paused = true)]
 async fn the_format_follows_accept_and_both_have_the_same_series() {
-    let http = server();
-    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    let http = with_queue().await;
     create(&http, "q", 1, "r").await;
     scrape(&http).await;
     let open = next_scrape(&http).await;
@@ -127,8 +126,7 @@ async fn the_format_follows_accept_and_both_have_the_same_series() {
 
 #[tokio::test(start_paused = true)]
 async fn pending_tasks_are_shown_by_what_they_wait_for_and_limits_beside_them() {
-    let http = server();
-    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    let http = with_queue().await;
     create(&http, "q", 1, "r").await;
     for (number, waits) in [(2, r#""not_before":"2100-01-01T00:00:00Z""#), (3, r#""dependencies":["t_000000000001"]"#)]
     {
@@ -193,8 +191,7 @@ async fn without_a_token_web_pages_get_no_metrics() {
 
 #[tokio::test(start_paused = true)]
 async fn every_metric_of_the_list_is_shown_and_no_other() {
-    let http = server();
-    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    let http = with_queue().await;
     create(&http, "q", 1, "r").await;
     let scrape = scrape(&http).await;
     let family = |metric: &Metric| metric.name.strip_suffix("_total").unwrap_or(metric.name).to_owned();
@@ -244,8 +241,7 @@ fn names_follow_the_conventions() {
 
 #[tokio::test(start_paused = true)]
 async fn what_happens_to_tasks_and_requests_is_counted() {
-    let http = server();
-    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    let http = with_queue().await;
     create(&http, "q", 1, "gpu").await;
     create(&http, "q", 2, "gpu").await;
     let claim = format!(r#"{{"route":"gpu","run_id":"{RUN}"}}"#);
@@ -324,8 +320,7 @@ async fn labels_are_bounded_however_many_queues_and_routes_there_are() {
 
 #[tokio::test(start_paused = true)]
 async fn counters_never_shrink_and_buckets_add_up() {
-    let http = server();
-    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    let http = with_queue().await;
     create(&http, "q", 1, "r").await;
     let before = scrape(&http).await;
     for (number, status) in [(2, StatusCode::CREATED), (2, StatusCode::OK)] {

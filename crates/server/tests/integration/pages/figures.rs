@@ -96,9 +96,6 @@ async fn the_other_pages_and_metrics_load_a_few_routes_and_count_all() {
     assert_eq!(store.queues_asked_for().await.len(), 2);
     let pending = metrics.lines().filter(|line| line.starts_with("taskqueue_route_tasks{") && line.contains("pending"));
     let counts: Vec<u64> = pending.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
-    assert_eq!(
-        (counts.len(), counts.iter().sum()),
-        (100 + 2, 5_120_u64),
-        "a hundred names, and the rest of each queue"
-    );
+    let expected = (100 + 2, 5_120_u64);
+    assert_eq!((counts.len(), counts.iter().sum()), expected, "a hundred names, and the rest of each queue");
 }

@@ -40,11 +40,8 @@ async fn the_cookie_is_for_our_pages_only_and_for_twelve_hours() {
     let answered = post(&guarded().await, "/ui/sign-in", &[], "token=s3cret").await;
     let expected = ["Path=/ui/", "Max-Age=43200", "HttpOnly", "SameSite=Strict"];
     assert_eq!(attributes(&answered), expected);
-    let state = state_over(Arc::new(model()), Gate::new(Token::parse("s3cret"), None)).with_dashboard(
-        secret(1),
-        DashboardMode::Full,
-        true,
-    );
+    let state = state_over(Arc::new(model()), Gate::new(Token::parse("s3cret"), None));
+    let state = state.with_dashboard(secret(1), DashboardMode::Full, true);
     let with_tls = post(&service(state), "/ui/sign-in", &[], "token=s3cret").await;
     assert_eq!(attributes(&with_tls), [&expected[..], &["Secure"]].concat());
     let proxied = [("host", "tq.example"), ("origin", "https://tq.example")];
@@ -81,11 +78,8 @@ async fn a_session_opens_the_pages_at_every_server_of_the_installation() {
         assert_page(&page);
         assert!(text(&page).contains("Sign out"));
     }
-    let state = state_over(Arc::new(model()), Gate::new(Token::parse("s3cret"), None)).with_dashboard(
-        secret(2),
-        DashboardMode::Full,
-        false,
-    );
+    let state = state_over(Arc::new(model()), Gate::new(Token::parse("s3cret"), None));
+    let state = state.with_dashboard(secret(2), DashboardMode::Full, false);
     let elsewhere = get(&service(state), "/ui/", &[("cookie", &cookie)]).await;
     assert_eq!(elsewhere.status, 303, "another installation");
 }

@@ -55,7 +55,14 @@ pub(crate) fn server() -> HttpService {
     service(state_over(Arc::new(model()), Gate::default()))
 }
 
-/// The same with the token `s3cret`.
+/// The same with the queue `q`.
+pub(crate) async fn with_queue() -> HttpService {
+    let http = server();
+    expect(&http, StatusCode::CREATED, "PUT", "/api/v2/queues/q", "").await;
+    http
+}
+
+/// An empty one with the token `s3cret`.
 pub(crate) fn guarded_server() -> HttpService {
     service(state_over(Arc::new(model()), Gate::new(Token::parse("s3cret"), None)))
 }

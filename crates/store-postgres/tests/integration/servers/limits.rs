@@ -16,12 +16,8 @@ const MAX_RUNNING: u64 = 5;
 const OF_ROUTE_B: u64 = 2;
 
 fn limited(max_running: u64, of_b: u64) -> SettingsPatch {
-    let limits = [(route("b"), Some(of_b))].into();
-    SettingsPatch {
-        max_running: Some(Some(max_running)),
-        route_limits: RouteLimitsPatch::Merge(limits),
-        ..SettingsPatch::default()
-    }
+    let route_limits = RouteLimitsPatch::Merge([(route("b"), Some(of_b))].into());
+    SettingsPatch { max_running: Some(Some(max_running)), route_limits, ..SettingsPatch::default() }
 }
 
 fn paused(paused: bool) -> SettingsPatch {

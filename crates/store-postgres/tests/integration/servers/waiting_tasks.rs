@@ -225,10 +225,8 @@ async fn a_child_that_waits_for_something_else_by_now_is_not_released() {
     let (ended, observed) = batch.await;
     assert_eq!((ended, observed.is_ok()), (Ok(vec![Ok(None), Ok(None)]), true));
     servers.fixture.upkeep().await;
-    assert_eq!(
-        (servers.fixture.status(3).await, servers.fixture.status(4).await),
-        (Status::Cancelled, Status::Pending)
-    );
+    let expected = (Status::Cancelled, Status::Pending);
+    assert_eq!((servers.fixture.status(3).await, servers.fixture.status(4).await), expected);
     assert_eq!(claim_everything(&servers, 0).await, 0, "what it waits for was cancelled");
     servers.end().await;
 }

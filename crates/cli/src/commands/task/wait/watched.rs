@@ -468,9 +468,8 @@ mod tests {
 
     #[test]
     fn filters_on_the_definition_outlast_a_run_and_others_do_not() {
-        for filter in
-            ["args.lr < 0.1 and 'gpu' in routes", "name == 'x' or id == 't_aaaaaaaaaaaa'", "metadata.a.b == 1"]
-        {
+        let cases = ["args.lr < 0.1 and 'gpu' in routes", "name == 'x' or id == 't_aaaaaaaaaaaa'", "metadata.a.b == 1"];
+        for filter in cases {
             assert!(outlasts_a_run(filter), "{filter}");
         }
         for filter in [
@@ -489,13 +488,11 @@ mod tests {
         let (id, now) = (TaskId::parse("t_000000000001").unwrap(), Timestamp::from_micros(1_000_000_000));
         let said = |place, seconds: i64| silence_warning(id, place, now.plus_seconds(-seconds), now);
         assert_eq!(said(None, 60), None);
-        assert_eq!(
-            said(Some("gpu-3, slot 0, pid 9"), 75).as_deref(),
-            Some(
-                "t_000000000001 is running, but its worker, on gpu-3, slot 0, pid 9, was not heard of for at least 75s; if it is \
-                 gone, the task is taken from it within 225s"
-            )
+        let expected = Some(
+            "t_000000000001 is running, but its worker, on gpu-3, slot 0, pid 9, was not heard of for at least 75s; if it is \
+             gone, the task is taken from it within 225s",
         );
+        assert_eq!(said(Some("gpu-3, slot 0, pid 9"), 75).as_deref(), expected);
         assert!(said(None, 310).unwrap().ends_with("its worker was not heard of for at least 310s; its lease is over"));
     }
 

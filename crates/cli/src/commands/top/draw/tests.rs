@@ -66,23 +66,21 @@ fn shown(rows: Rows, width: u16, height: u16) -> Vec<String> {
 
 #[test]
 fn a_wide_screen_shows_everything() {
-    assert_eq!(
-        shown(routes(), 110, 12),
-        [
-            "taskqueue 0.1.0 at http://127.0.0.1:8000  ok                                                      08:00:00 UTC",
-            "  QUEUE    PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED  CREATED/S  FINISHED/S  ETA",
-            "> default     1200        2         80       3          0          0         1.0  20m",
-            "  gpu            0        0          0       0          7          -           -    -",
-            "default: 1.0 finished/s, done in 20m, last 5m                                                           ██",
-            "[Routes] Running 2  Workers  Failed 3",
-            "ROUTE    PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED",
-            "default     1200        1         80       3          0",
-            "gpu            9        1          0       0          0",
-            "",
-            "",
-            "every 2s  q leave  ? keys  tab pane  space pause",
-        ]
-    );
+    let expected = [
+        "taskqueue 0.1.0 at http://127.0.0.1:8000  ok                                                      08:00:00 UTC",
+        "  QUEUE    PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED  CREATED/S  FINISHED/S  ETA",
+        "> default     1200        2         80       3          0          0         1.0  20m",
+        "  gpu            0        0          0       0          7          -           -    -",
+        "default: 1.0 finished/s, done in 20m, last 5m                                                           ██",
+        "[Routes] Running 2  Workers  Failed 3",
+        "ROUTE    PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED",
+        "default     1200        1         80       3          0",
+        "gpu            9        1          0       0          0",
+        "",
+        "",
+        "every 2s  q leave  ? keys  tab pane  space pause",
+    ];
+    assert_eq!(shown(routes(), 110, 12), expected);
 }
 
 #[test]
@@ -91,41 +89,35 @@ fn without_workers_nothing_is_expected_to_end() {
     let mut view = view(now, routes());
     view.snapshot.as_mut().unwrap().queues[0].has_workers = false;
     let lines = drawn(&view, now, 110, 12);
-    assert!(
-        lines[2].ends_with("1.0    -") && lines[4].starts_with("default: 1.0 finished/s, no workers"),
-        "{lines:#?}"
-    );
+    assert!(lines[2].ends_with("1.0    -"), "{lines:#?}");
+    assert!(lines[4].starts_with("default: 1.0 finished/s, no workers"), "{lines:#?}");
 }
 
 #[test]
 fn a_usual_screen_leaves_out_the_least_important_columns() {
-    assert_eq!(
-        shown(routes(), 80, 12)[..3],
-        [
-            "taskqueue 0.1.0 at http://127.0.0.1:8000  ok                        08:00:00 UTC",
-            "  QUEUE    PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED  FINISHED/S  ETA",
-            "> default     1200        2         80       3          0         1.0  20m",
-        ]
-    );
+    let expected = [
+        "taskqueue 0.1.0 at http://127.0.0.1:8000  ok                        08:00:00 UTC",
+        "  QUEUE    PENDING  RUNNING  SUCCEEDED  FAILED  CANCELLED  FINISHED/S  ETA",
+        "> default     1200        2         80       3          0         1.0  20m",
+    ];
+    assert_eq!(shown(routes(), 80, 12)[..3], expected);
 }
 
 #[test]
 fn a_tiny_screen_still_shows_queues_and_rows() {
-    assert_eq!(
-        shown(routes(), 40, 10),
-        [
-            "http://127.0.0.1:8000  ok   08:00:00 UTC",
-            "  QUEUE    PENDING  RUNNING  FAILED  ETA",
-            "> default     1200        2       3  20m",
-            "  gpu            0        0       0    -",
-            "[Routes] Running 2  Workers  Failed 3",
-            "ROUTE    PENDING  RUNNING  FAILED",
-            "default     1200        1       3",
-            "gpu            9        1       0",
-            "",
-            "every 2s  q leave  ? keys  tab pane  spa",
-        ]
-    );
+    let expected = [
+        "http://127.0.0.1:8000  ok   08:00:00 UTC",
+        "  QUEUE    PENDING  RUNNING  FAILED  ETA",
+        "> default     1200        2       3  20m",
+        "  gpu            0        0       0    -",
+        "[Routes] Running 2  Workers  Failed 3",
+        "ROUTE    PENDING  RUNNING  FAILED",
+        "default     1200        1       3",
+        "gpu            9        1       0",
+        "",
+        "every 2s  q leave  ? keys  tab pane  spa",
+    ];
+    assert_eq!(shown(routes(), 40, 10), expected);
 }
 
 #[test]
@@ -146,27 +138,21 @@ fn running_tasks_show_how_long_they_run() {
         ..task(number)
     };
     let rows = Rows::Running(vec![running(1, 7300), running(2, -1)]);
-    assert_eq!(
-        shown(rows, 80, 12)[5..9],
-        [
-            " Routes [Running 2] Workers  Failed 3",
-            "ID              NAME             ROUTE  ATTEMPT  RUNS FOR",
-            "t_000000000001  warm\\u{1b}[2Jup  gpu        2/3        2h",
-            "t_000000000002  warm\\u{1b}[2Jup  gpu        2/3        0s",
-        ]
-    );
+    let expected = [
+        " Routes [Running 2] Workers  Failed 3",
+        "ID              NAME             ROUTE  ATTEMPT  RUNS FOR",
+        "t_000000000001  warm\\u{1b}[2Jup  gpu        2/3        2h",
+        "t_000000000002  warm\\u{1b}[2Jup  gpu        2/3        0s",
+    ];
+    assert_eq!(shown(rows, 80, 12)[5..9], expected);
 }
 
 fn worker(number: u64, status: WorkerStatus, task_id: Option<&str>) -> Observation {
+    let (route, task_id) = (Route::parse("gpu").unwrap(), task_id.and_then(TaskId::parse));
     Observation {
         id: WorkerId::parse(&format!("w_{number:012}")).unwrap(),
         queue: name("default"),
-        report: Report {
-            route: Route::parse("gpu").unwrap(),
-            status,
-            task_id: task_id.and_then(TaskId::parse),
-            metadata: JsonObject::empty(),
-        },
+        report: Report { route, status, task_id, metadata: JsonObject::empty() },
         telemetry: None,
         last_seen_at: TEST_TIME.plus_seconds(-50),
         expires_at: TEST_TIME.plus_seconds(250),
@@ -177,15 +163,13 @@ fn worker(number: u64, status: WorkerStatus, task_id: Option<&str>) -> Observati
 fn busy_workers_come_first() {
     let busy = worker(2, WorkerStatus::Busy, Some("t_000000000001"));
     let rows = Rows::Workers(vec![worker(1, WorkerStatus::Idle, None), busy]);
-    assert_eq!(
-        shown(rows, 80, 12)[5..9],
-        [
-            " Routes  Running 2 [Workers 1 busy 1 idle] Failed 3",
-            "ID              STATUS  ROUTE  TASK            LAST SEEN  EXPIRES  WHERE",
-            "w_000000000002  busy    gpu    t_000000000001  50s ago    in 4m    -",
-            "w_000000000001  idle    gpu    -               50s ago    in 4m    -",
-        ]
-    );
+    let expected = [
+        " Routes  Running 2 [Workers 1 busy 1 idle] Failed 3",
+        "ID              STATUS  ROUTE  TASK            LAST SEEN  EXPIRES  WHERE",
+        "w_000000000002  busy    gpu    t_000000000001  50s ago    in 4m    -",
+        "w_000000000001  idle    gpu    -               50s ago    in 4m    -",
+    ];
+    assert_eq!(shown(rows, 80, 12)[5..9], expected);
 }
 
 #[test]
@@ -199,14 +183,12 @@ fn failed_tasks_show_why() {
         last_error: Some(LastError { failure, occurred_at: TEST_TIME, attempt: 3, run_id: Some(run_id) }),
         ..task(3)
     };
-    assert_eq!(
-        shown(Rows::Failed(vec![failed]), 80, 12)[5..8],
-        [
-            " Routes  Running 2  Workers [Failed 3]",
-            "ID              NAME  ATTEMPT  FINISHED  ERROR",
-            "t_000000000003  -         3/3  5m ago    ValueError: no\\nnumber",
-        ]
-    );
+    let expected = [
+        " Routes  Running 2  Workers [Failed 3]",
+        "ID              NAME  ATTEMPT  FINISHED  ERROR",
+        "t_000000000003  -         3/3  5m ago    ValueError: no\\nnumber",
+    ];
+    assert_eq!(shown(Rows::Failed(vec![failed]), 80, 12)[5..8], expected);
 }
 
 #[test]
@@ -281,21 +263,19 @@ fn the_help_lists_every_key() {
         let controls = live::Controls { shows_help: true, ..*context.controls };
         screen(40, 10, |frame| live::draw(&view, frame, &DrawContext { controls: &controls, ..*context }))
     });
-    assert_eq!(
-        lines,
-        [
-            "Keys (any key closes this)",
-            "up down   choose a queue (also k, j)",
-            "tab       next pane (also left, right)",
-            "enter l   choose a task, show its output",
-            "space     pause and go on",
-            "+ -       refresh more often, less often",
-            "r         refresh now",
-            "q Esc ^C  leave",
-            "",
-            "",
-        ]
-    );
+    let expected = [
+        "Keys (any key closes this)",
+        "up down   choose a queue (also k, j)",
+        "tab       next pane (also left, right)",
+        "enter l   choose a task, show its output",
+        "space     pause and go on",
+        "+ -       refresh more often, less often",
+        "r         refresh now",
+        "q Esc ^C  leave",
+        "",
+        "",
+    ];
+    assert_eq!(lines, expected);
     assert_eq!(Pane::ALL.len(), 4);
 }
 
@@ -315,14 +295,12 @@ fn with_progress(number: u64) -> Task {
 #[test]
 fn running_tasks_show_their_progress_where_they_report_one() {
     let rows = Rows::Running(vec![with_progress(1), Task { progress: None, ..with_progress(2) }]);
-    assert_eq!(
-        shown(rows.clone(), 100, 12)[6..9],
-        [
-            "ID              NAME  ROUTE  ATTEMPT  RUNS FOR  PROGRESS",
-            "t_000000000001  -     -          1/3      100s  20 % (ETA 6m)     [===>            ]",
-            "t_000000000002  -     -          1/3      100s  -",
-        ]
-    );
+    let expected = [
+        "ID              NAME  ROUTE  ATTEMPT  RUNS FOR  PROGRESS",
+        "t_000000000001  -     -          1/3      100s  20 % (ETA 6m)     [===>            ]",
+        "t_000000000002  -     -          1/3      100s  -",
+    ];
+    assert_eq!(shown(rows.clone(), 100, 12)[6..9], expected);
     let narrow = shown(rows, 40, 12);
     assert!(narrow[7].contains("20 %"), "{narrow:?}");
 }
@@ -332,13 +310,11 @@ fn workers_show_what_they_measure_where_one_of_them_does() {
     let telemetry = JsonObject::from_canonical(r#"{"cpu_percent":50,"memory_bytes":1073741824}"#);
     let telemetry = Some(Telemetry { value: telemetry, updated_at: TEST_TIME.plus_seconds(-7) });
     let worker = Observation { telemetry, ..worker(1, WorkerStatus::Idle, None) };
-    assert_eq!(
-        shown(Rows::Workers(vec![worker]), 100, 12)[6..8],
-        [
-            "ID              STATUS  ROUTE  TASK  LAST SEEN  WHERE   CPU  MEMORY  MEASURED",
-            "w_000000000001  idle    gpu    -     50s ago    -      50 %   1 GiB  7s ago",
-        ]
-    );
+    let expected = [
+        "ID              STATUS  ROUTE  TASK  LAST SEEN  WHERE   CPU  MEMORY  MEASURED",
+        "w_000000000001  idle    gpu    -     50s ago    -      50 %   1 GiB  7s ago",
+    ];
+    assert_eq!(shown(Rows::Workers(vec![worker]), 100, 12)[6..8], expected);
 }
 
 #[test]
@@ -353,18 +329,16 @@ fn the_output_of_a_task_covers_the_screen_and_shows_its_latest_lines() {
     let lines: Vec<String> = (1..=9).map(|line| format!("line\t{line}")).collect();
     let output = Some(TaskOutput { id: with_progress(1).id, task: Some(with_progress(1)), lines });
     view.update(Snapshot { output, ..snapshot(&[("default", [0; 5])], None) }, now);
-    assert_eq!(
-        shown(&view)[1..],
-        [
-            "t_000000000001  running  attempt 1/3",
-            "[====>               ]  20 %  20/100  5s per step  ETA 6m  l",
-            "line    6",
-            "line    7",
-            "line    8",
-            "line    9",
-            "every 2s  Esc back  up down scroll  ? keys  q leave",
-        ]
-    );
+    let expected = [
+        "t_000000000001  running  attempt 1/3",
+        "[====>               ]  20 %  20/100  5s per step  ETA 6m  l",
+        "line    6",
+        "line    7",
+        "line    8",
+        "line    9",
+        "every 2s  Esc back  up down scroll  ? keys  q leave",
+    ];
+    assert_eq!(shown(&view)[1..], expected);
     view.handle_key(Key::Up);
     let scrolled = shown(&view);
     assert_eq!((scrolled[3].as_str(), scrolled[6].as_str()), ("line    5", "line    8"));
