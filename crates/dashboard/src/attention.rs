@@ -184,8 +184,7 @@ pub(crate) struct NewestTasksSeen {
 impl NewestTasksSeen {
     /// Looks at a queue by `read`, which says nothing if it cannot; or says what was seen last.
     pub(crate) async fn look(&self, queue: &str, read: impl Future<Output = Option<NewestTasks>>) -> NewestTasks {
-        let last = self.known.lock().get(queue).filter(|(at, _)| at.elapsed() < KEPT_FOR).cloned();
-        let known = last.map(|(_, look)| look);
+        let known = self.last(queue);
         let wait = if known.is_some() { LOOK_AGAIN } else { FIRST_LOOK };
         match timeout(wait, read).await {
             Ok(Some(look)) => {
@@ -194,6 +193,11 @@ impl NewestTasksSeen {
             }
             _ => known.unwrap_or_default(),
         }
+    }
+
+    fn last(&self, queue: &str) -> Option<NewestTasks> {
+        let known = self.known.lock();
+        known.get(queue).filter(|(at, _)| at.elapsed() < KEPT_FOR).map(|(_, look)| look.clone())
     }
 
     fn keep(&self, queue: &str, look: NewestTasks) {
