@@ -80,13 +80,15 @@ WHERE queues.name = $1::text;
 
 -- name: SAVE_ACTIVITY
 -- Saves what the process $4 has counted, in place of what it saved before. Holds the queues against deletion. Leaves out those
--- that do not exist, and those that another transaction holds for itself: the rows say which were saved.
+-- that do not exist, and those that another transaction holds for itself: the rows say which were saved. Each queue is tried once,
+-- so that all of its rows are saved or none.
+WITH held AS MATERIALIZED (
+    SELECT queue_key FROM taskqueue.queues WHERE queue_key = ANY ($1::bigint[]) FOR KEY SHARE SKIP LOCKED
+)
 INSERT INTO taskqueue.activity (queue_key, unit_seconds, start_at, process, counted)
 SELECT counted.queue_key, counted.unit_seconds, counted.start_at, $4::bigint, counted.bytes
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::bytea[]) AS counted (queue_key, unit_seconds, start_at, bytes)
-CROSS JOIN LATERAL (
-    SELECT 1 FROM taskqueue.queues WHERE queues.queue_key = counted.queue_key FOR KEY SHARE SKIP LOCKED
-) AS held
+JOIN held ON held.queue_key = counted.queue_key
 ON CONFLICT (queue_key, unit_seconds, start_at, process) DO UPDATE SET counted = excluded.counted
 RETURNING queue_key;
 
