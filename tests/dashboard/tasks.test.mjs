@@ -196,10 +196,12 @@ test("every order has its heads and links, and pages by cursor show each task on
     const next = page.getByRole("link", { name: "Next page" });
     if (await next.count() === 0) break;
     await next.click();
+    await page.waitForLoadState();
   }
   const { items } = await server.api("GET", "/queues/experiments/tasks?order_by=name&descending=false&limit=100");
   assert.deepEqual(seen, items.map((task) => task.id));
   await page.getByRole("link", { name: "First page" }).click();
+  await page.waitForLoadState();
   assert.equal(await rows(page).count(), 25);
   await page.locator("summary", { hasText: "By name" }).click();
   await page.getByRole("link", { name: "priority, descending" }).click();

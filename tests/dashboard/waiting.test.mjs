@@ -300,6 +300,7 @@ test("archived tasks are left out of the list, its counts and its files until th
   const page = await open(ui("archive", "/tasks"));
   await page.getByText("All tasks of this queue are archived.").waitFor();
   await page.locator(".empty").getByRole("link", { name: "Show archived" }).click();
+  await page.waitForLoadState();
   assert.equal(await page.locator("[data-row]").count(), 2);
   await close(page);
 });

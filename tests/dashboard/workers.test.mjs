@@ -109,11 +109,14 @@ test("more workers than fit on a page go on on the next one", async () => {
   await page.goto(`${server.url}/ui/queues/many/workers`);
   const seen = new Set(await page.locator("tr[data-row]").evaluateAll((rows) => rows.map((row) => row.dataset.key)));
   assert.equal(seen.size, 100);
+  // A click is over when the next page begins to come.
   await page.getByRole("link", { name: "Next page" }).click();
+  await page.waitForLoadState();
   for (const key of await page.locator("tr[data-row]").evaluateAll((rows) => rows.map((row) => row.dataset.key))) seen.add(key);
   assert.equal(seen.size, 130);
   assert.equal(await page.getByRole("link", { name: "Next page" }).count(), 0);
   await page.getByRole("link", { name: "First page" }).click();
+  await page.waitForLoadState();
   assert.equal(await page.locator("tr[data-row]").count(), 100);
   const answer = await page.goto(`${server.url}/ui/queues/many/workers?cursor=forged`);
   assert.equal(answer.status(), 422);
