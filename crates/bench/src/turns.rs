@@ -76,7 +76,7 @@ pub(crate) async fn run(bench: &mut Bench, sending: Sending) -> Result<()> {
     for connections in bench.connections(sending.connections) {
         let mut subjects = Vec::new();
         for side in sending.sides {
-            progress(&format!("{name}: {connections} connections, preparing {side:?}"));
+            progress(&format!("{name}: {connections} connections, preparing {}", side.name));
             subjects.push(Subject::start(bench, sending, *side).await?);
         }
         for round in 0..rounds as usize {
