@@ -83,7 +83,7 @@ pub(crate) struct Ownership {
     mode: u32,
     /// The type of the file system, if the database itself cannot be locked there.
     unlockable: Option<String>,
-    _lock: File,
+    lock: File,
     /// Holds the lock on the database.
     file: File,
     copying_failed: AtomicBool,
@@ -134,7 +134,7 @@ impl Ownership {
             settles: FOLDER_SETTLES,
             mode: metadata.mode() & 0o777,
             unlockable,
-            _lock: lock,
+            lock,
             file,
             copying_failed: AtomicBool::new(false),
             #[cfg(test)]
@@ -315,6 +315,13 @@ pub(crate) fn path_of(path: &Path, lost: DatabaseFile) -> PathBuf {
     PathBuf::from(name)
 }
 
+impl Drop for Ownership {
+    /// Closing does not do: a process that was started just now has copies of both descriptors until it executes its program.
+    fn drop(&mut self) {
+        let _ = [&self.lock, &self.file].map(File::unlock);
+    }
+}
+
 fn lock_exclusively(file: &File, path: &Path) -> Result<(), OpenError> {
     file.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => OpenError::Owned(path.into()),
@@ -396,6 +403,17 @@ mod tests {
         std::fs::remove_file(folder.join("queue.db")).unwrap();
         File::create(folder.join("queue.db")).unwrap();
         assert_eq!(owner.lost(), Some(DatabaseFile::Database), "another file has its name");
+    }
+
+    #[test]
+    fn a_file_is_given_up_although_a_process_that_begins_has_its_descriptors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("queue.db");
+        let owner = Ownership::take(&path).unwrap();
+        let _copies = [owner.lock.try_clone().unwrap(), owner.file.try_clone().unwrap()];
+        assert!(matches!(Ownership::take(&path), Err(OpenError::Owned(_))));
+        drop(owner);
+        assert!(Ownership::take(&path).is_ok());
     }
 
     #[test]
