@@ -73,6 +73,7 @@ impl DatabaseFile {
 /// Ownership of a database file, held until dropped. Every connection to the file must be closed by then.
 pub(crate) struct Ownership {
     path: PathBuf,
+    folder: PathBuf,
     /// The opened files, the most important one first.
     watched: Vec<(DatabaseFile, PathBuf, Identity)>,
     /// The folder when all of them were last found in it, and since when: most looks find it unchanged, and look no further.
@@ -127,6 +128,7 @@ impl Ownership {
             (DatabaseFile::Lock, path_of(&path, DatabaseFile::Lock), identity(&lock.metadata().map_err(unusable)?)),
         ];
         Ok(Self {
+            folder: path.parent().map(Path::to_owned).unwrap_or_default(),
             path,
             watched,
             found_in: Mutex::default(),
@@ -198,8 +200,7 @@ impl Ownership {
 
     /// Nothing where the folder does not tell.
     fn folder_state(&self) -> Option<FolderState> {
-        let folder = self.path.parent().filter(|_| self.is_timed)?;
-        let found = std::fs::metadata(folder).ok()?;
+        let found = self.is_timed.then(|| std::fs::metadata(&self.folder).ok())??;
         let since_1970 = Duration::new(found.ctime().try_into().ok()?, found.ctime_nsec().try_into().ok()?);
         Some((identity(&found), SystemTime::UNIX_EPOCH + since_1970))
     }
