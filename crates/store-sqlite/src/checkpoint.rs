@@ -19,6 +19,9 @@ use crate::ownership::Ownership;
 /// Pages (4 KiB each) that are added to the log before they are copied. A page that many commits change is copied once: the
 /// larger, the less is copied, and the longer the log that a start after a crash has to read.
 const COPIED_PAGES: i32 = 8_192;
+/// Commits after which they are copied although they are fewer: those of one client. Nearly every commit changes the same pages again,
+/// and SQLite passes by all that the log has of a page before it adds one.
+const COPIED_COMMITS: u32 = 256;
 /// Pages that may be left for the writer to copy between two batches: some milliseconds.
 const REST_PAGES: i32 = 2_000;
 /// The number of times that the thread copies in a row to get there. Each time leaves what was committed meanwhile. If that is
@@ -30,6 +33,8 @@ pub(crate) struct Checkpointer {
     log_pages: Arc<AtomicI32>,
     /// The number of pages when the thread was last woken; 0 after the log was begun anew.
     woken_at: i32,
+    /// Commits since then.
+    commits: u32,
     wake: Option<SyncSender<()>>,
     rest_requested: Arc<AtomicBool>,
     /// Locked while the thread copies and syncs.
@@ -58,7 +63,7 @@ impl Checkpointer {
             }
         })?;
         let (wake, thread) = (Some(wake), Some(thread));
-        Ok(Self { log_pages, woken_at: 0, wake, rest_requested, running, ownership, figures, thread })
+        Ok(Self { log_pages, woken_at: 0, commits: 0, wake, rest_requested, running, ownership, figures, thread })
     }
 
     /// Counts what the commits of the writer's connection add to the log.
@@ -94,8 +99,9 @@ impl Checkpointer {
         if pages < self.woken_at {
             self.woken_at = 0;
         }
-        if pages - self.woken_at >= COPIED_PAGES {
-            self.woken_at = pages;
+        self.commits += 1;
+        if pages - self.woken_at >= COPIED_PAGES || self.commits >= COPIED_COMMITS {
+            (self.woken_at, self.commits) = (pages, 0);
             // If the channel is full, the thread has been woken already.
             let _ = self.wake.as_ref().map(|wake| wake.try_send(()));
         }
