@@ -31,6 +31,7 @@ pub(crate) use word_enum;
 
 word_enum! {
     /// The five states of a task.
+    #[derive(PartialOrd, Ord)]
     pub enum Status {
         /// Waits to be claimed.
         Pending = "pending",

@@ -53,6 +53,8 @@ pub(crate) struct ClaimIndex {
     pub(crate) last_scan_at: Option<Timestamp>,
     /// The latest time in the file, or a little later.
     pub(crate) latest_at: Timestamp,
+    /// The task that this transaction has loaded last, if it has no outcome: the one that is claimed next.
+    pub(crate) loaded_without_outcome: Option<TaskKey>,
     /// Counts updates of tasks, the only changes that may leave a task at its place in the pending order.
     pub(crate) updates: u64,
     /// Rows of tasks that were read to load it.
@@ -63,6 +65,8 @@ pub(crate) struct ClaimIndex {
 struct RunningTask {
     queue: QueueKey,
     head: TaskHead,
+    /// False if it certainly has no outcome in the file.
+    may_have_outcome: bool,
 }
 
 impl ClaimIndex {
@@ -222,6 +226,16 @@ impl ClaimIndex {
         self.running.get(&task).map(|running| &running.head)
     }
 
+    /// Returns whether a task certainly has no outcome.
+    pub(crate) fn lacks_outcome(&self, task: TaskKey) -> bool {
+        self.loaded_without_outcome == Some(task) || self.running.get(&task).is_some_and(|one| !one.may_have_outcome)
+    }
+
+    pub(crate) fn gets_outcome(&mut self, task: TaskKey) {
+        self.loaded_without_outcome = None;
+        self.running.get_mut(&task).into_iter().for_each(|one| one.may_have_outcome = true);
+    }
+
     /// Up to `most` tasks whose lease ends, or whose time is over, at or before `until`. Visits running tasks: there are as many as
     /// busy workers.
     pub(crate) fn running_until(&self, until: Timestamp, most: usize) -> Vec<(QueueKey, TaskKey)> {
@@ -319,7 +333,8 @@ impl ClaimIndex {
             Entry::Occupied(mut known) => known.get_mut().head = head,
             Entry::Vacant(new) => {
                 self.settings.count_run(queue, head.lifecycle.last_route.as_ref(), true);
-                new.insert(RunningTask { queue, head });
+                let may_have_outcome = self.loaded_without_outcome != Some(task);
+                new.insert(RunningTask { queue, head, may_have_outcome });
             }
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, params};
 use taskqueue_core::output::OutputChange;
 use taskqueue_core::{
-    Change, Definition, Delta, Dependencies, DependencyState, Identity, KeptOutput, Observation, QueueName,
+    Change, Definition, Delta, Dependencies, DependencyState, Identity, KeptOutput, Observation, Outcome, QueueName,
     QueueSettings, Route, RunId, RunningTasks, Status, Task, TaskHead, TaskId, Timestamp, Update, WorkerId,
 };
 use taskqueue_store::StoreError;
@@ -50,6 +50,7 @@ impl<'a> SqliteTransaction<'a> {
     pub(crate) fn new(connection: &'a Connection, claim_index: &'a mut ClaimIndex, now: Timestamp) -> Self {
         let (file, tally) = (Prepared::new(connection), TallyDifferences::default());
         let (left_unsettled, changed_tasks) = (HashSet::new(), ChangedTasks::default());
+        claim_index.loaded_without_outcome = None;
         Self { file, claim_index, tally, now, released: 0, has_released: false, left_unsettled, changed_tasks }
     }
 
@@ -156,7 +157,10 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn load_task(&mut self, queue: Queue<'_>, key: TaskKey) -> Loaded<Task> {
-        self.file.one(&sql::LOAD_TASK, [key.0], "loading a task", |row| rows::task(row, queue.name))?.ok_or(NO_TASK)
+        let read = |row: &Row<'_>| rows::task(row, queue.name);
+        let task = self.file.one(&sql::LOAD_TASK, [key.0], "loading a task", read)?.ok_or(NO_TASK)?;
+        self.claim_index.loaded_without_outcome = (task.outcome == Outcome::empty()).then_some(key);
+        Ok(task)
     }
 
     fn load_head(&mut self, key: TaskKey) -> Loaded<TaskHead> {

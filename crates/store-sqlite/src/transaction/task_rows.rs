@@ -1,7 +1,7 @@
 //! Saves and removes the rows of one task. Its columns hold several things packed together: what does not change of a column is
 //! loaded first. Also the removal of the tasks of deleted queues, some at a time; when that happens is up to the writer.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use rusqlite::params;
 use taskqueue_core::delta::TallyLine;
@@ -63,18 +63,25 @@ impl SqliteTransaction<'_> {
         self.file.run(&sql::SAVE_HEAD, values, "saving a task").map(drop)
     }
 
-    /// The outcome of a task after this change, if it is another one.
+    /// The outcome of a task after this change, if it is another one. Most tasks have none until they are completed: the file is
+    /// not asked for what is known to be missing.
     pub(super) fn changed_outcome(
-        &self,
+        &mut self,
         key: TaskKey,
         change: impl FnOnce(&mut Outcome),
     ) -> Loaded<Option<OutcomeAfter>> {
-        let loaded = self.file.one(&sql::LOAD_OUTCOME, [key.0], "loading an outcome", rows::outcome)?;
+        let loaded = match self.claim_index.lacks_outcome(key) {
+            true => None,
+            false => self.file.one(&sql::LOAD_OUTCOME, [key.0], "loading an outcome", rows::outcome)?,
+        };
         let had_row = loaded.is_some();
         let before = loaded.unwrap_or_else(Outcome::empty);
         let mut outcome = before.clone();
         change(&mut outcome);
-        Ok((outcome != before).then_some(OutcomeAfter { outcome, had_row }))
+        Ok((outcome != before).then(|| {
+            self.claim_index.gets_outcome(key);
+            OutcomeAfter { outcome, had_row }
+        }))
     }
 
     /// Saves what is given of args and metadata.
@@ -212,7 +219,7 @@ fn purge_rows_of_queue(file: &Prepared<'_>, queue: QueueKey) -> Loaded<bool> {
 /// The differences of the counts of tasks by queue, routes and status. A batch changes few counts many times, so that they are
 /// written once, at its end.
 #[derive(Default)]
-pub(super) struct TallyDifferences(HashMap<(QueueKey, Routes, Status), TallyDifference>);
+pub(super) struct TallyDifferences(BTreeMap<(QueueKey, Routes, Status), TallyDifference>);
 
 /// The number of tasks that came or, if negative, went, and that of archived ones among them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
