@@ -20,7 +20,13 @@ pub enum ClaimOrder {
 
 /// Sorts a batch. What was left by a full transaction comes before all others: first what is light for certain, then what may
 /// fill the next one, the oldest first, so that nothing is left again and again.
-pub fn sort<S>(batch: &mut [QueuedWrite<S>], claims: ClaimOrder) {
+pub fn sort<S>(batch: &mut Vec<QueuedWrite<S>>, claims: ClaimOrder) {
+    if !batch.iter().any(|write| write.was_left) {
+        // Nearly always. Sorting would move each of them several times.
+        let behind: Vec<_> =
+            batch.extract_if(.., |write| write.request.is_claim() == (claims == ClaimOrder::Last)).collect();
+        return batch.extend(behind);
+    }
     batch.sort_by_key(|write| match (write.was_left, write.request.is_claim()) {
         (true, is_claim) if is_claim || !write.is_light() => (0, Some(write.queued_at)),
         (true, _) => (-1, None),

@@ -153,7 +153,7 @@ impl<S: FindTasks> Work<'_, S> {
             ActOnFound { act: Arc::clone(&self.act), queue: found.queue, tasks, changes: found.changes.clone() };
         let (submission, answer) = Submission::new(command);
         self.store.submit(ActOnFound::into_request(submission))?;
-        answer.wait_until(self.deadline + ANSWER_LIMIT).await
+        answer.wait_until(Some(self.deadline + ANSWER_LIMIT)).await
     }
 }
 

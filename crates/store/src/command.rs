@@ -202,7 +202,7 @@ commands! {
     /// Changes the settings of a queue. Answers all of them.
     ChangeSettings(queue) -> QueueSettings: change_settings {
         pub queue: QueueName,
-        pub patch: SettingsPatch,
+        pub patch: Box<SettingsPatch>,
     }
 
     /// Does what is due and nobody asks for: tasks whose time has come become claimable, dependents are settled, ended tasks are

@@ -47,10 +47,7 @@ impl<S> WriteQueue<S> {
         let answer_by = plan.as_ref().map(|plan| plan.limit.answer_by());
         let (write, answer) = QueuedWrite::bulk(bulk, plan);
         self.submit(write)?;
-        match answer_by {
-            Some(answer_by) => answer.wait_until(answer_by).await,
-            None => answer.wait().await,
-        }
+        answer.wait_until(answer_by).await
     }
 
     /// Commands that no writer has received yet, and how many there may be.
@@ -75,7 +72,7 @@ impl<S> WriteQueue<S> {
 /// A command in the queue, with its plan if it is a planned bulk update.
 pub struct QueuedWrite<S> {
     pub request: WriteRequest,
-    pub plan: Option<PlannedWrite<S>>,
+    pub plan: Option<Box<PlannedWrite<S>>>,
     pub queued_at: Instant,
     /// Its weight in a transaction.
     pub items: usize,
@@ -94,7 +91,7 @@ impl<S> QueuedWrite<S> {
     /// A bulk update, without a plan if it is to be done in one step.
     pub fn bulk(bulk: Arc<BulkUpdate>, plan: Option<PlannedWrite<S>>) -> (Self, PendingAnswer<Updated>) {
         let (submission, answer) = Submission::new(UpdateTasks { bulk });
-        (Self { plan, ..Self::new(UpdateTasks::into_request(submission)) }, answer)
+        (Self { plan: plan.map(Box::new), ..Self::new(UpdateTasks::into_request(submission)) }, answer)
     }
 
     /// Returns whether it takes little of a transaction for certain.

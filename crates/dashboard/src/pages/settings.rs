@@ -107,7 +107,7 @@ pub(crate) async fn pause(visit: Visit, body: Body) -> PageResult {
 }
 
 async fn change(visit: &Visit, queue: &QueueName, patch: SettingsPatch) -> Result<QueueSettings, StoreError> {
-    visit.dashboard.store().write(ChangeSettings { queue: queue.clone(), patch }).await
+    visit.dashboard.store().write(ChangeSettings { queue: queue.clone(), patch: patch.into() }).await
 }
 
 fn path(queue: &QueueName) -> String {

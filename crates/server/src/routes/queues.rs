@@ -100,7 +100,7 @@ pub(crate) async fn change_settings(State(state): State<AppState>, call: Call) -
     let queue = call.queue()?;
     // What is done must be answered.
     let reservation = state.budgets.reserve_task().await?;
-    let settings = state.store.write_holding(ChangeSettings { queue, patch }, call.into_held()).await?;
+    let settings = state.store.write_holding(ChangeSettings { queue, patch: patch.into() }, call.into_held()).await?;
     Ok(respond::large(reservation, settings.to_json().into_bytes()))
 }
 

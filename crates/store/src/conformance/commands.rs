@@ -103,7 +103,7 @@ pub fn create_later(id: impl Display, definition: Definition, not_before: Timest
 
 /// Changes the settings of a queue.
 pub fn change_settings(in_queue: &str, patch: SettingsPatch) -> ChangeSettings {
-    ChangeSettings { queue: queue(in_queue), patch }
+    ChangeSettings { queue: queue(in_queue), patch: Box::new(patch) }
 }
 
 /// An update of the archive.

@@ -83,7 +83,7 @@ impl Generator {
         let queue = self.queue();
         match self.random.below(100) {
             0 => CreateQueue { queue, retention: self.retention() }.into(),
-            1 => ChangeSettings { queue, patch: self.settings() }.into(),
+            1 => ChangeSettings { queue, patch: Box::new(self.settings()) }.into(),
             2 => Upkeep.into(),
             3 => DeleteQueue { queue, cascade: self.random.percent(60) }.into(),
             4..=8 => CreateTasks { queue, tasks: self.several(Self::new_task).into() }.into(),
