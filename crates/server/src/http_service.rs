@@ -53,7 +53,6 @@ struct ServiceParts {
 
 /// Builds the service for all connections. Without a token it accepts requests for these hosts.
 pub fn service(hosts: Hosts, state: AppState) -> HttpService {
-    router::document();
     with_router(router::router(state.clone()), hosts, state)
 }
 
@@ -84,7 +83,7 @@ impl HttpService {
         }
         let mut record = RequestRecord::begin(self.log, &request);
         let mut response = match self.inner.state.pages.as_deref().filter(|_| pages::is_for_page(&request)) {
-            Some(pages) => self.show_page(pages, request, &mut record, &id).await,
+            Some(pages) => Box::pin(self.show_page(pages, request, &mut record, &id)).await,
             None => self.answer(request, &mut record, &id).await,
         };
         response.headers_mut().extend(id.answer_header());

@@ -117,18 +117,13 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     serde_json::to_vec(&document).unwrap_or_default().into()
 });
 
-/// Returns the document as JSON.
-pub(crate) fn document() -> Bytes {
-    DOCUMENT.clone()
-}
-
 /// This document.
 #[utoipa::path(
     get, path = paths::OPENAPI, tag = "discovery",
     responses((status = 200, description = "The OpenAPI document.", body = Object, content_type = "application/json")),
 )]
 async fn openapi_document(_: Call) -> HandlerResult {
-    Ok(respond::json(StatusCode::OK, document()))
+    Ok(respond::json(StatusCode::OK, DOCUMENT.clone()))
 }
 
 fn describe(mut document: OpenApi) -> OpenApi {

@@ -61,7 +61,8 @@ pub(crate) async fn claim(
         return Ok((try_claim().await?, None));
     };
     let mut wait = WaitTime::of(preference, CLAIM);
-    let claimed = waiting::claim(waiter, try_claim, wait.is_over()).await?;
+    // Boxed, here and below: who does not wait does not pay for the room that a wait takes.
+    let claimed = Box::pin(waiting::claim(waiter, try_claim, wait.is_over())).await?;
     let applied = if claimed.is_some() { Some(wait.seconds) } else { wait.applied(state) };
     Ok((claimed, applied))
 }
@@ -101,7 +102,7 @@ pub(crate) async fn claim_tasks(
         return Ok((try_claim().await?, None));
     };
     let mut wait = WaitTime::of(preference, BATCH_OF_CLAIMS);
-    if let Some(claimed) = waiting::claim_tasks(waiter, try_claim, wait.is_over()).await? {
+    if let Some(claimed) = Box::pin(waiting::claim_tasks(waiter, try_claim, wait.is_over())).await? {
         return Ok((claimed, Some(wait.seconds)));
     }
     // Nothing was claimed, so it may still be refused.
@@ -130,7 +131,7 @@ pub(crate) async fn heartbeat(
         store.write_holding(Heartbeat { progress, ..heartbeat.clone() }, held)
     };
     let mut wait = WaitTime::of(preference, HEARTBEAT);
-    let lease_expires_at = waiting::heartbeat(watcher, renew, wait.is_over()).await?;
+    let lease_expires_at = Box::pin(waiting::heartbeat(watcher, renew, wait.is_over())).await?;
     Ok((lease_expires_at, wait.applied(state)))
 }
 
@@ -172,7 +173,7 @@ pub(crate) async fn output(
         let read = read().await?;
         Ok(if has_news(&read.found, run_id) { Break(read) } else { Continue(read) })
     };
-    let waited = waiting::output(watcher, turn, attempt, wait.is_over()).await?;
+    let waited = Box::pin(waiting::output(watcher, turn, attempt, wait.is_over())).await?;
     let applied = if waited.is_break() { Some(wait.seconds) } else { wait.applied(state) };
     let (Break(read) | Continue(read)) = waited;
     Ok((read, applied))
