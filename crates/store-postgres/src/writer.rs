@@ -180,6 +180,8 @@ impl Writer {
     /// Executes a batch; claims come first, because what they take was picked when the transaction began. Long commands, scans
     /// and activity get a transaction of their own.
     fn execute(&mut self, mut batch: Vec<Write>) {
+        // No claim waits for statistics: neither for their rows nor, if they cannot be saved, for another try.
+        let saves_activity = |write: &Write| matches!(write.request, WriteRequest::SaveActivity(_));
         let alone: Vec<Write> = batch.extract_if(.., |write| runs_alone(write) || saves_activity(write)).collect();
         sort(&mut batch, ClaimOrder::First);
         self.execute_together(batch);
@@ -429,11 +431,6 @@ fn runs_alone(write: &Write) -> bool {
 
 fn is_upkeep(write: &Write) -> bool {
     matches!(write.request, WriteRequest::Upkeep(_))
-}
-
-/// No claim waits for statistics: neither for their rows nor, if they cannot be saved, for another try.
-fn saves_activity(write: &Write) -> bool {
-    matches!(write.request, WriteRequest::SaveActivity(_))
 }
 
 /// Waits for the commands of a transaction: none when no more can come; nothing when the time was over first.

@@ -90,10 +90,6 @@ impl Meter {
     fn width(&self) -> f64 {
         (self.part * METER_WIDTH).round()
     }
-
-    fn is_near_limit(&self) -> bool {
-        self.is_limit && self.part >= NEAR_LIMIT
-    }
 }
 
 impl HtmlSafe for Meter {}

@@ -81,7 +81,7 @@ const ITEM_BYTES: usize = 80;
 pub(crate) struct Places<I> {
     /// What the store decides; or the item of the answer, where it was refused before.
     places: Vec<Result<I, Vec<u8>>>,
-    refused_bytes: usize,
+    pub(crate) refused_bytes: usize,
 }
 
 impl<I> Places<I> {
@@ -102,10 +102,6 @@ impl<I> Places<I> {
         }
         let refused_bytes = places.iter().flat_map(|place| place.as_ref().err()).map(|item| item.len() + 1).sum();
         (Self { places, refused_bytes }, sent)
-    }
-
-    pub(crate) fn has_refused(&self) -> bool {
-        self.refused_bytes > 0
     }
 
     /// Returns the bytes that the places take in memory.

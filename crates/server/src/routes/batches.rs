@@ -75,7 +75,7 @@ pub(crate) async fn claim_tasks(State(state): State<AppState>, mut call: BatchCa
         call.items(&state, sort_claims, SortedClaims::bytes).await?;
     let queue = call.queue()?;
     // Who has a refused item does not wait: it is an item that is not `none`.
-    let preference = call.into_wait_preference().filter(|_| !places.has_refused());
+    let preference = call.into_wait_preference().filter(|_| places.refused_bytes == 0);
     let claims = ClaimTasks { queue, route, run_ids, worker, workers, measure, most_bytes: 0 };
     let (batch, applied) = waiting::claim_tasks(&state, claims, &places, preference).await?;
     let Reserved { found: items, reservation: room } = batch;
