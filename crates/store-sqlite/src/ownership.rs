@@ -84,9 +84,9 @@ pub(crate) struct Ownership {
     mode: u32,
     /// The type of the file system, if the database itself cannot be locked there.
     unlockable: Option<String>,
-    lock: File,
-    /// Holds the lock on the database.
-    file: File,
+    /// Holds the lock on the database. Closed before the other one is given up: nobody else has opened the database then.
+    file: Locked,
+    _lock: Locked,
     copying_failed: AtomicBool,
     /// The number of syncs of the database that fail from now on.
     #[cfg(test)]
@@ -113,19 +113,19 @@ impl Ownership {
         }
         // One path for the file, so that its log and its lock have one path too.
         let path = path.canonicalize().map_err(unusable)?;
-        let lock = to_lock().open(path_of(&path, DatabaseFile::Lock)).map_err(unusable)?;
-        lock_exclusively(&lock, &path)?;
+        let lock = Locked(to_lock().open(path_of(&path, DatabaseFile::Lock)).map_err(unusable)?);
+        lock_exclusively(&lock.0, &path)?;
         // Only with the first lock: if this process already owns the file, closing it here would drop the owner's locks.
-        let file = to_lock().open(&path).map_err(unusable)?;
-        let metadata = file.metadata().map_err(unusable)?;
+        let file = Locked(to_lock().open(&path).map_err(unusable)?);
+        let metadata = file.0.metadata().map_err(unusable)?;
         let unlockable = lock_mapping_type(metadata.dev());
         let is_timed = file_system_of(metadata.dev()).is_some_and(|kind| TIMED_TYPES.contains(&kind.as_str()));
         if unlockable.is_none() {
-            lock_exclusively(&file, &path)?;
+            lock_exclusively(&file.0, &path)?;
         }
         let watched = vec![
             (DatabaseFile::Database, path.clone(), identity(&metadata)),
-            (DatabaseFile::Lock, path_of(&path, DatabaseFile::Lock), identity(&lock.metadata().map_err(unusable)?)),
+            (DatabaseFile::Lock, path_of(&path, DatabaseFile::Lock), identity(&lock.0.metadata().map_err(unusable)?)),
         ];
         Ok(Self {
             folder: path.parent().map(Path::to_owned).unwrap_or_default(),
@@ -136,8 +136,8 @@ impl Ownership {
             settles: FOLDER_SETTLES,
             mode: metadata.mode() & 0o777,
             unlockable,
-            lock,
             file,
+            _lock: lock,
             copying_failed: AtomicBool::new(false),
             #[cfg(test)]
             syncs_to_fail: AtomicU32::new(0),
@@ -239,12 +239,12 @@ impl Ownership {
         if self.syncs_to_fail.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
             return Err(io::Error::from_raw_os_error(EIO));
         }
-        self.file.sync_data()
+        self.file.0.sync_data()
     }
 
     /// A path to the opened database, which works as long as this process runs.
     pub(crate) fn descriptor(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.0.as_raw_fd())
     }
 }
 
@@ -316,10 +316,12 @@ pub(crate) fn path_of(path: &Path, lost: DatabaseFile) -> PathBuf {
     PathBuf::from(name)
 }
 
-impl Drop for Ownership {
-    /// Closing does not do: a process that was started just now has copies of both descriptors until it executes its program.
+/// A file with our lock. To close it does not do: a process that begins has a copy of the descriptor until it executes its program.
+struct Locked(File);
+
+impl Drop for Locked {
     fn drop(&mut self) {
-        let _ = [&self.lock, &self.file].map(File::unlock);
+        let _ = self.0.unlock();
     }
 }
 
@@ -411,7 +413,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("queue.db");
         let owner = Ownership::take(&path).unwrap();
-        let _copies = [owner.lock.try_clone().unwrap(), owner.file.try_clone().unwrap()];
+        let _copies = [&owner._lock, &owner.file].map(|locked| locked.0.try_clone().unwrap());
         assert!(matches!(Ownership::take(&path), Err(OpenError::Owned(_))));
         drop(owner);
         assert!(Ownership::take(&path).is_ok());

@@ -8,8 +8,8 @@ use taskqueue_store::conformance::ManualClock;
 use taskqueue_store::conformance::Storage;
 use taskqueue_store::transfer::{Source, Target, Totals, TransferError, transfer};
 use taskqueue_store_postgres::{Address, PostgresStore, PostgresTransfer};
-use taskqueue_store_sqlite::{OpenError, SqliteStore, SqliteTransfer};
-use taskqueue_test_postgres::{Cluster, Database, eventually};
+use taskqueue_store_sqlite::{SqliteStore, SqliteTransfer};
+use taskqueue_test_postgres::{Cluster, Database};
 use tempfile::TempDir;
 
 /// What kind of place.
@@ -43,17 +43,7 @@ impl Place {
     pub(crate) async fn open(&self, clock: ManualClock) -> Arc<dyn Store> {
         match self {
             Self::File(directory) => {
-                let clock = Arc::new(clock);
-                let open = || SqliteStore::open(&Self::file(directory), Arc::clone(&clock) as _, &Default::default());
-                let mut opened = open();
-                // A process that another test starts holds all locks of this one until it runs its own program.
-                eventually("nobody else has it", || {
-                    let is_owned = matches!(opened, Err(OpenError::Owned(_)));
-                    if is_owned {
-                        opened = open();
-                    }
-                    !is_owned
-                });
+                let opened = SqliteStore::open(&Self::file(directory), Arc::new(clock), &Default::default());
                 Arc::new(opened.unwrap_or_else(|error| panic!("{error}")))
             }
             Self::Schema(database) => {
