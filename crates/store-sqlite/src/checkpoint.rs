@@ -20,7 +20,7 @@ use crate::ownership::Ownership;
 /// larger, the less is copied, and the longer the log that a start after a crash has to read.
 const COPIED_PAGES: i32 = 8_192;
 /// Commits after which they are copied although they are fewer: those of one client. Nearly every commit changes the same pages again,
-/// and SQLite passes by all that the log has of a page before it adds one.
+/// and SQLite passes by all that it has indexed of a page, in 4,096 pages of the log, before it adds one.
 const COPIED_COMMITS: u32 = 256;
 /// Pages that may be left for the writer to copy between two batches: some milliseconds.
 const REST_PAGES: i32 = 2_000;
@@ -33,8 +33,8 @@ pub(crate) struct Checkpointer {
     log_pages: Arc<AtomicI32>,
     /// The number of pages when the thread was last woken; 0 after the log was begun anew.
     woken_at: i32,
-    /// Commits since then.
-    commits: u32,
+    /// Commits since then that wrote, and the pages after the last of them.
+    commits: (u32, i32),
     wake: Option<SyncSender<()>>,
     rest_requested: Arc<AtomicBool>,
     /// Locked while the thread copies and syncs.
@@ -63,7 +63,7 @@ impl Checkpointer {
             }
         })?;
         let (wake, thread) = (Some(wake), Some(thread));
-        Ok(Self { log_pages, woken_at: 0, commits: 0, wake, rest_requested, running, ownership, figures, thread })
+        Ok(Self { log_pages, woken_at: 0, commits: (0, 0), wake, rest_requested, running, ownership, figures, thread })
     }
 
     /// Counts what the commits of the writer's connection add to the log.
@@ -97,11 +97,11 @@ impl Checkpointer {
         }
         let pages = self.log_pages();
         if pages < self.woken_at {
-            self.woken_at = 0;
+            (self.woken_at, self.commits.0) = (0, 0);
         }
-        self.commits += 1;
-        if pages - self.woken_at >= COPIED_PAGES || self.commits >= COPIED_COMMITS {
-            (self.woken_at, self.commits) = (pages, 0);
+        self.commits = (self.commits.0 + u32::from(pages != self.commits.1), pages);
+        if pages - self.woken_at >= COPIED_PAGES || self.commits.0 >= COPIED_COMMITS {
+            (self.woken_at, self.commits.0) = (pages, 0);
             // If the channel is full, the thread has been woken already.
             let _ = self.wake.as_ref().map(|wake| wake.try_send(()));
         }
