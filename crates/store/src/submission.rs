@@ -127,15 +127,14 @@ impl<A> PendingAnswer<A> {
 
     /// Waits for the answer, until `answer_by`, or else [`ANSWER_LIMIT`] from now on, if the command has begun.
     pub async fn wait_until(mut self, answer_by: Option<Instant>) -> StoreResult<A> {
-        if let Ok(received) = timeout(BEGIN_LIMIT, &mut self.receiver).await {
+        let now = Instant::now();
+        if let Ok(received) = timeout_at(now + BEGIN_LIMIT, &mut self.receiver).await {
             return self.answer(received);
         }
         if self.withdraw() {
             return Err(StoreError::Busy);
         }
-        // Most are answered before this: they read the clock once.
-        let answer_by = answer_by.unwrap_or_else(|| Instant::now() + (ANSWER_LIMIT - BEGIN_LIMIT));
-        match timeout_at(answer_by, &mut self.receiver).await {
+        match timeout_at(answer_by.unwrap_or(now + ANSWER_LIMIT), &mut self.receiver).await {
             Ok(received) => self.answer(received),
             Err(_) if self.withdraw() => Err(StoreError::Busy),
             Err(_) => Err(StoreError::OutcomeUnknown),
