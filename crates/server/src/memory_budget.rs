@@ -215,12 +215,11 @@ impl Budget {
     async fn reserve_within(&self, bytes: usize, limit: Duration) -> Result<Reservation, NoRoom> {
         // More than the whole budget would never be free.
         let permits = permits_for(bytes).min(self.total_permits);
+        // There nearly always is room: then nothing needs a timer. The semaphore is never closed, so a failure is about time.
         let acquired = match Arc::clone(&self.permits).try_acquire_many_owned(permits) {
-            // Nearly always, and then nothing needs a timer.
             Ok(permit) => Ok(Ok(permit)),
             Err(_) => timeout(limit, Arc::clone(&self.permits).acquire_many_owned(permits)).await,
         };
-        // The semaphore is never closed, so a failure is about time.
         acquired.ok().and_then(Result::ok).map(|permit| self.reservation(permit)).ok_or(NoRoom)
     }
 

@@ -256,7 +256,9 @@ impl Writer {
             let try_again = write.request.reply().is_busy() && !write.is_bulk_update();
             if try_again && now < write.queued_at + (BEGIN_LIMIT - LAST_TRY) {
                 let pause = Duration::from_millis(1 << write.retries.min(6)).min(RETRY_PAUSE);
-                let pause = pause / 2 + pause.mul_f64(random_part());
+                // Two writers that hold what the other one needs must not try again at the same time for ever.
+                let part = f64::from(random_u64() as u32) / f64::from(u32::MAX);
+                let pause = pause / 2 + pause.mul_f64(part);
                 write.retries += 1;
                 write.request.reply().postpone();
                 self.postponed.add(now + pause, write);
@@ -417,11 +419,6 @@ impl Writer {
         }
         self.purging = purged.unwrap_or(false);
     }
-}
-
-/// A number below 1. Two writers that hold what the other one needs must not try again at the same time for ever.
-fn random_part() -> f64 {
-    f64::from(random_u64() as u32) / f64::from(u32::MAX)
 }
 
 /// Whether a command gets a transaction of its own, with what it needs for itself.

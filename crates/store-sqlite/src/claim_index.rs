@@ -53,7 +53,7 @@ pub(crate) struct ClaimIndex {
     pub(crate) last_scan_at: Option<Timestamp>,
     /// The latest time in the file, or a little later.
     pub(crate) latest_at: Timestamp,
-    /// The task that this transaction has loaded last, if it has no outcome: the one that is claimed next.
+    /// The task that this transaction has loaded last, if it had no outcome and none was saved since: the one that is claimed next.
     pub(crate) loaded_without_outcome: Option<TaskKey>,
     /// Counts updates of tasks, the only changes that may leave a task at its place in the pending order.
     pub(crate) updates: u64,

@@ -147,7 +147,7 @@ impl Server {
     }
 }
 
-/// The data of a server that was never started. Every server begins with a copy: to make it takes a second.
+/// The data of a server that was never started. Every server begins with a copy: initdb takes most of a second.
 fn new_data() -> &'static Directory {
     static MADE: OnceLock<Directory> = OnceLock::new();
     MADE.get_or_init(|| {

@@ -70,10 +70,10 @@ impl SqliteTransaction<'_> {
         key: TaskKey,
         change: impl FnOnce(&mut Outcome),
     ) -> Loaded<Option<OutcomeAfter>> {
-        let loaded = match self.claim_index.lacks_outcome(key) {
-            true => None,
-            false => self.file.one(&sql::LOAD_OUTCOME, [key.0], "loading an outcome", rows::outcome)?,
-        };
+        let is_missing = self.claim_index.lacks_outcome(key);
+        let load = || self.file.one(&sql::LOAD_OUTCOME, [key.0], "loading an outcome", rows::outcome);
+        let loaded = if is_missing { None } else { load()? };
+        debug_assert!(!is_missing || load()?.is_none(), "task {} has an outcome", key.0);
         let had_row = loaded.is_some();
         let before = loaded.unwrap_or_else(Outcome::empty);
         let mut outcome = before.clone();
