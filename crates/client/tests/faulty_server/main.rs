@@ -1,9 +1,10 @@
-//! The client against a server that sends wrong answers, stalls, redirects and closes connections. What the client and the real server do together
-//! is tested in `crates/cli/tests/integration/client`.
+//! The client against a server that sends wrong answers, stalls, redirects and closes connections. That both sides mean the same by
+//! each body is proven in `api`; what the client does with the real server, by the commands and the worker of `cli`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod batches;
 mod invalid_answers;
+mod lists;
 mod outcomes;
 mod retries;
 mod secrecy;

@@ -94,6 +94,14 @@ async fn a_wait_is_asked_for_and_the_server_s_word_on_it_is_passed_on() {
         let given = server.client().claim(&queue(), &waiting).await.unwrap();
         assert_eq!((given.value, given.wait_applied), (None, applied));
         assert!(server.requests()[0].contains("prefer: wait=20\r\n"));
+
+        let output = r#"{"attempt":1,"start":7,"end":10,"text":"abc","ended":false}"#;
+        let server = FaultyServer::start([answer(200, headers, output)]).await;
+        let given = server.client().output(&queue(), task_id(), 7, Some(20)).await.unwrap();
+        assert_eq!((&*given.value.text, given.value.end, given.wait_applied), ("abc", 10, applied));
+        let request = &server.requests()[0];
+        assert!(request.starts_with("GET /api/v2/queues/q/tasks/t_000000000001/output?offset=7 "), "{request}");
+        assert!(request.contains("prefer: wait=20\r\n"), "{request}");
     }
     let server = FaultyServer::start([answer(204, "", "")]).await;
     server.client().claim(&queue(), &request).await.unwrap();

@@ -1,8 +1,6 @@
 //! On PostgreSQL, where every server has a database of its own on a real one: what `sqlite` runs, too, the same files. What is
 //! about SQLite files (`startup_sqlite.rs`) is left out; `startup_postgres.rs` takes its place.
 
-#[path = "../client/mod.rs"]
-mod client;
 #[path = "../contract/mod.rs"]
 mod contract;
 mod database;

@@ -3,8 +3,6 @@
 mod backup;
 mod backup_with_secrets;
 mod certificates;
-#[path = "../client/mod.rs"]
-mod client;
 pub(crate) mod clock;
 #[path = "../contract/mod.rs"]
 mod contract;
