@@ -333,10 +333,12 @@ mod tests {
              name <= 'é' and name >= 'é'; name != None; name not in [None]; priority == 5.0; priority in [4, 5.0]; \
              priority < 5.5; 5.5 > priority; priority > -1e300; max_attempts >= 3; status == 'running'; \
              status > 'pending'; status not in ['failed', 'cancelled']; created_at > '2026-01-01T00:00:00Z'; \
-             created_at == '2026-01-01T01:00:00.000001+01:00'; updated_at <= '2026-01-02T00:00:00Z'; \
+             created_at == '2026-01-01T01:00:00.000001+01:00'; created_at < '2025-12-31T01:00:00.000002-23:00'; \
+             created_at >= '2026-01-01T23:00:00.000001+23:00'; updated_at <= '2026-01-02T00:00:00Z'; \
              started_at == '2026-01-01T13:00:00+01:00'; 'gpu' in routes; '' not in routes; \
              metadata.m == 1 and result.r == 2";
         let fails = "name == 'É'; attempt != 1; status != 'running'; status < 'failed'; status >= 'succeeded'; \
+             created_at <= '2026-01-01T00:00:00.000000Z'; created_at != '2026-01-01T00:00:00.000001Z'; \
              'GPU' in routes; 'gpu' not in routes";
         check(&row, holds, fails);
     }
@@ -415,8 +417,18 @@ mod tests {
              args.i == 1 and args.i == 1.0 and args.f == 1 and args.f == 1.0; args.mz == 0; args.mz == -0.0; \
              args.s == '1'; args.text == '[1]'; args.z == 'a\\u0000b'; args.deep.x.y == 1";
         let fails = "args.nothing == None; args.no == None; args.yes == 1; args.i == True; args.no == 0; \
-             args.i == '1'; args.s == 1; args.z == 'a'; args.array == 1; args.object == None";
+             args.i == '1'; args.s == 1; args.z == 'a'; args.array == 1; args.object == None; args.null == 'null'; \
+             args.yes == 'true'; args.empty == '[]'; args.object == '{}'; args.z == 'a\\u0000'; args.z == 'A\\u0000b'";
         check(&document(), holds, fails);
+    }
+
+    #[test]
+    fn keys_are_exact_and_only_names_are_reachable() {
+        let args = r#"{"":1,"$":1,"0":1,"Key":1,"a":{"b":1},"a\"b":1,"a.b":2,"key":2,"list":[{"b":1}],"x y":1}"#;
+        let holds = "args.Key == 1; args.key == 2; args.a.b == 1; 'a.b' in args; 'x y' in args; '' in args; \
+             'a\"b' in args; '$' in args and '0' in args; 'b' in args.a; exists(args.list)";
+        let fails = "args.KEY == 1; args.a.b == 2; args.a == 2; args.list.b == 1; 'B' in args.a; 'a.c' in args";
+        check(&TaskView { args, ..plain() }, holds, fails);
     }
 
     #[test]
@@ -482,6 +494,9 @@ mod tests {
             assert_eq!(Number::Int(int).compare(Number::Float(float)), expected, "{int} {float}");
             assert_eq!(Number::Float(float).compare(Number::Int(int)), expected.reverse(), "{float} {int}");
         }
+        let borders = TaskView { priority: i64::MAX, args: r#"{"most":9223372036854775808.0}"#, ..plain() };
+        let holds = "args.most > 9223372036854775807; priority in [1e308, 9223372036854775807]";
+        check(&borders, holds, "priority == 9223372036854775808.0; args.most == 9223372036854775807");
         let row = TaskView { priority: 9_007_199_254_740_993, args: r#"{"n":9007199254740993}"#, ..plain() };
         let holds = "priority == 9007199254740993; priority > 9007199254740992.0; \
              args.n in [9007199254740992.0, 9007199254740993]";

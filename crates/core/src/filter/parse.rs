@@ -321,6 +321,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_nearly_a_filter_is_refused() {
+        let texts = "priority == == 1 ¦ (priority) == 1 ¦ (1) == priority ¦ priority == (1) ¦ not 1 ¦ not priority ¦ \
+             priority and attempt ¦ priority == 1 and 1 ¦ priority == not 1 ¦ priority => 1 ¦ priority ! = 1 ¦ \
+             priority < = 1 ¦ priority == 2 - 1 ¦ priority == -(1) ¦ args.x == -true ¦ priority between 1 and 2 ¦ \
+             lambda: 1 ¦ priority := 1 ¦ priority == 1 if True else False ¦ priority == 1 -- comment ¦ \
+             priority == 1 /* */ ¦ exists(name == 'a') ¦ exists((name)) ¦ exists(name) == True ¦ exists(exists) ¦ \
+             name.lower() == 'a' ¦ args.[a] == 1 ¦ not == 1 ¦ or == 1 ¦ name == [] ¦ priority == {} ¦ \
+             name not == 'a' ¦ priority in not [1] ¦ priority not not in [1] ¦ name in None ¦ name in ['a'] in routes ¦ \
+             priority == ² ¦ name == '''a''' ¦ name == “a” ¦ name == '\\U00000041' ¦ rowid == 1 ¦ pending_order > 1 ¦ \
+             sequence > 1 ¦ task_id == 't' ¦ priority in [1, '2'] ¦ created_at > '2024-W01-1T00:00:00Z'";
+        for text in texts.split(" ¦ ") {
+            assert!(!accepted(text), "{text}");
+        }
+    }
+
+    #[test]
     fn numbers_are_64_bit_integers_or_finite_floats() {
         let cases = [
             ("0", "0"),
@@ -422,6 +438,22 @@ mod tests {
         // Levels that are closed again do not count.
         assert!(TaskFilter::parse(&["(not priority==1)"; 380].join(" or ")).is_ok());
         assert!(TaskFilter::parse(&["exists(id)"; 500].join(" or ")).is_ok());
+    }
+
+    #[test]
+    fn long_filters_without_sense_are_refused() {
+        let ends = ["(", "not ", "[", "'", "\"", "1", "\\", "exists(", "\0", "€", "priority == 0 and ", "args."];
+        let long = ends.map(|part| part.repeat(8000 / part.len()));
+        let beyond = [format!("priority == {}", "9".repeat(8000)), format!("priority in {}", "[".repeat(4000))];
+        for text in long.into_iter().chain(beyond).chain(["-".repeat(8000), "args".to_owned() + &".".repeat(8000)]) {
+            assert!(!accepted(&text), "{text:.20}");
+        }
+        let path = format!("missing(args{})", ".a".repeat(4000));
+        let string = format!("name != '{}'", "%_".repeat(4000));
+        let lists = vec!["name in ['x']"; 400].join(" and ");
+        for text in [path, string, lists] {
+            assert!(accepted(&text), "{text:.20}");
+        }
     }
 
     #[test]

@@ -94,7 +94,8 @@ fn statements_in_texts_are_just_texts() {
     let statements =
         ["'; DROP TABLE tasks; --", "\" OR \"\"=\"", "' OR 1=1 --", "a' || 'b", "*/ 1 /*", "NULL", "?1", ":x", "@x"];
     let patterns = ["%", "_", "\\", "$.a", "$[0]", "{}", "[]", "$$", "`id`", "${x}", "{{x}}", "<script>", "%s%n"];
-    let texts = [&statements[..], &patterns[..], &["\u{202e}abc", "𝒳"]].concat();
+    let others = ["a%", "a_b", "a'b", "a\"b", "a\\b", "é", "e\u{301}", "a", "A", "\u{ffff}", "\u{202e}abc", "𝒳"];
+    let texts = [&statements[..], &patterns, &others].concat();
     server.create_each(0..texts.len(), |n| {
         let text = texts[n];
         json!({"name": text, "args": {"v": text, "list": [text]}, "metadata": {text: text}})
@@ -109,41 +110,6 @@ fn statements_in_texts_are_just_texts() {
         server.get(&tasks_where(&[("order_by", text)])).assert_error(422, "invalid_request");
         server.get(&tasks_where(&[("status", text)])).assert_error(422, "invalid_request");
         server.get(&in_queue(&format!("/tasks/count?group_by={}", encode(text)))).assert_error(422, "invalid_request");
-    }
-    assert_alive(&server);
-}
-
-#[test]
-fn hostile_filters_are_refused_or_answered() {
-    let server = Server::with_queue();
-    server.create(1, json!({"name": "x"}));
-    let refused = [
-        "(".repeat(4000),
-        format!("{}priority == 0{}", "(".repeat(4000), ")".repeat(4000)),
-        "not ".repeat(2000),
-        "[".repeat(4000),
-        "-".repeat(8000),
-        "'".repeat(8001),
-        "\"".repeat(8001),
-        "args".to_owned() + &".".repeat(8000),
-        "1".repeat(8000),
-        "\\".repeat(8000),
-        format!("priority == {}", "9".repeat(8000)),
-        format!("priority in {}", "[".repeat(4000)),
-        "exists(".repeat(1000),
-        "\0".repeat(2000),
-        "priority == 0 and ".repeat(400),
-        "€".repeat(2000),
-    ];
-    for filter in refused {
-        server.filter(&filter).assert_error(422, "invalid_filter");
-    }
-    let deep_path = format!("missing(args{})", ".a".repeat(4000));
-    let long_string = format!("name != '{}'", "%_".repeat(4000));
-    let many_lists = vec!["name in ['x']"; 400].join(" and ");
-    let mixed = format!("{}name == 'x'{}", "not (name == 'y' and ".repeat(100), ")".repeat(100));
-    for filter in [deep_path, long_string, many_lists, mixed] {
-        server.assert_selections(&[(&filter, &[1])]);
     }
     assert_alive(&server);
 }

@@ -373,12 +373,4 @@ impl Server {
             assert_eq!(numbers(&self.filter(filter).expect(200).json()), *expected, "{filter}");
         }
     }
-
-    /// Checks that each of the filters is invalid.
-    #[track_caller]
-    pub(crate) fn assert_refused(&self, filters: &[&str]) {
-        for filter in filters {
-            self.filter(filter).assert_error(422, "invalid_filter");
-        }
-    }
 }
