@@ -416,6 +416,60 @@ mod tests {
     }
 
     #[test]
+    fn folders_that_our_own_group_can_write_to_are_closed_to_it() {
+        let top = tempfile::tempdir().unwrap();
+        let folders = ["runs", "runs/undelivered"].map(|name| top.path().join(name));
+        for folder in &folders {
+            fs::create_dir(folder).unwrap();
+            permit(folder, 0o775);
+        }
+        RunDir::open(&folders[0]).unwrap().folder("undelivered").unwrap();
+        for folder in &folders {
+            assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o7777, 0o755, "{}", folder.display());
+        }
+    }
+
+    #[test]
+    fn what_others_can_have_planted_is_refused_and_left_alone() {
+        let top = tempfile::tempdir().unwrap();
+        let place = |name: &str| top.path().join(name);
+        let run_dir = RunDir::open(top.path()).unwrap();
+        for (name, mode) in [("open", 0o777), ("sticky", 0o1777), ("others", 0o703)] {
+            fs::create_dir(place(name)).unwrap();
+            permit(&place(name), mode);
+        }
+        for (name, mode) in [("a.json", 0o666), ("b.json", 0o602), ("c.json", 0o620), ("d.json", 0o600)] {
+            fs::write(place(name), "{}").unwrap();
+            permit(&place(name), mode);
+        }
+        symlink("open", place("link")).unwrap();
+        symlink("d.json", place("link.json")).unwrap();
+        for (name, why) in [
+            ("open", "is writable by everybody; forbid that with chmod go-w"),
+            ("sticky", "is writable by everybody"),
+            ("others", "is writable by everybody"),
+            ("link", "link is a link"),
+        ] {
+            let refusals = [RunDir::folder(&run_dir, name), run_dir.new_folder(name, "r_000000000001")];
+            for refusal in refusals.map(|folder| folder.unwrap_err().to_string()) {
+                assert!(refusal.contains(why), "{name}: {refusal}");
+            }
+        }
+        assert_eq!(fs::read_dir(place("open")).unwrap().count(), 0);
+        for (name, why) in [
+            ("a.json", "is writable by everybody"),
+            ("b.json", "is writable by everybody"),
+            ("c.json", "is writable by the group"),
+            ("link.json", "is a link"),
+            ("open", "is not a regular file"),
+        ] {
+            let refusal = open_private(&place(name)).unwrap_err().to_string();
+            assert!(refusal.contains(why), "{name}: {refusal}");
+        }
+        assert!(open_private(&place("d.json")).is_ok());
+    }
+
+    #[test]
     fn a_file_on_the_path_is_reported() {
         let top = tempfile::tempdir().unwrap();
         fs::write(top.path().join("file"), "").unwrap();

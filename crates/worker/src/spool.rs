@@ -381,6 +381,32 @@ mod tests {
         assert_eq!(again.load(&()).len(), 3);
     }
 
+    /// Notes that are told.
+    #[derive(Default)]
+    struct Notes(std::sync::Mutex<Vec<String>>);
+
+    impl EventSink for Notes {
+        fn on_event(&self, event: &Event<'_>) {
+            if let Event::Note { text, .. } = event {
+                self.0.lock().unwrap().push((*text).to_owned());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_report_that_others_can_have_written_is_noted_and_neither_delivered_nor_removed() {
+        use std::os::unix::fs::PermissionsExt;
+        let (folder, notes) = (tempfile::tempdir().unwrap(), Notes::default());
+        let spool = opened(&folder, "http://a");
+        spool.store(&run(1), &GIVE_BACK, &()).await;
+        let file = folder.path().join("undelivered/r_000000000001.json");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(spool.load(&notes).is_empty() && file.exists());
+        let told = notes.0.lock().unwrap();
+        assert!(told.len() == 1 && told[0].starts_with("a report is not delivered: "), "{told:?}");
+        assert!(told[0].contains("r_000000000001.json is writable by everybody"), "{told:?}");
+    }
+
     /// A run directory outlives an upgrade and a downgrade of the worker.
     #[test]
     fn reports_of_other_versions_are_loaded() {
