@@ -9,17 +9,6 @@ use tokio::sync::mpsc;
 
 use crate::prelude::*;
 
-#[tokio::test]
-async fn failures_in_a_row_of_different_tasks_end_the_worker() {
-    let server = Server::start().await;
-    // The first two fail again before a third task does.
-    server.script("claim", [task(1), task(2), task(1), task(2), task(3)]);
-    let settings = Settings { on_failures: OnFailures::StopAfter(3), ..settings() };
-    let (end, counts) = TestWorker::always(&server, settings, failure()).end().await;
-    let task_id = TaskId::parse("t_000000000003").unwrap();
-    assert_eq!((end, counts.failed), (EndReason::FailureGuard { failures: 3, task_id }, 5));
-}
-
 /// Settings of a worker that pauses for so long after failures in a row.
 fn pausing(pause: Duration) -> Settings {
     let failure_pause = BackoffLimits { first: pause, longest: pause };
@@ -150,14 +139,6 @@ async fn a_worker_that_cannot_run_anything_gives_back_and_ends() {
     let task_id = TaskId::parse("t_000000000001").unwrap();
     assert_eq!((end, counts.released, counts.failed), (EndReason::FailureGuard { failures: 2, task_id }, 2, 0));
     assert_eq!(server.asked("unclaim").len(), 2);
-}
-
-#[tokio::test]
-async fn released_runs_do_not_count_for_the_guard() {
-    let server = Server::claiming([task(1)]).await;
-    let settings = Settings { on_failures: OnFailures::StopAfter(1), max_tasks: Some(3), ..settings() };
-    let (end, counts) = TestWorker::always(&server, settings, HandlerResult::Release).end().await;
-    assert_eq!((end, counts.released), (EndReason::MaxTasks, 3));
 }
 
 #[tokio::test]

@@ -81,11 +81,3 @@ async fn runs_that_the_server_ended_by_their_time_are_failures_in_a_row() {
     assert!(matches!(end, EndReason::FailureGuard { failures: 2, .. }), "{end:?}");
     assert_eq!(counts.failed, 2);
 }
-
-#[tokio::test]
-async fn a_run_that_ends_within_its_time_is_reported_as_ever() {
-    let server = Server::claiming([limited_task(1, 3600)]).await;
-    let worker = TestWorker::always(&server, for_tasks(1), empty_success());
-    assert_eq!(worker.end().await.1.succeeded, 1);
-    assert_eq!(server.asked("complete").len(), 1);
-}

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::processes::{self, Process, is_alive};
-use super::server::Server;
+use super::server::{Server, task_id};
 use super::support::{Setup, Worker, until};
 
 /// Task 1 waits for `go`; every other task runs the script `daemon` in its folder, which hides as well as a process can.
@@ -62,21 +62,6 @@ fn assert_nothing_is_left_in(folder: &Path) {
 }
 
 #[test]
-fn no_daemon_outlives_its_run_while_another_slot_works() {
-    let server = Server::start();
-    let polite = "echo $$ >> hidden; exec sleep 1000";
-    for daemon in [polite, STUBBORN] {
-        let server = if daemon == polite { &server } else { &Server::start() };
-        let mut worker = busy(server, "", daemon, &format!("{START}; {RUNS}"));
-        server.create_once(2, json!({"n": 2}));
-        server.wait_for(2, "succeeded");
-        assert!(!is_alive(&worker.read("hidden")), "{daemon}");
-        assert!(hidden(&worker).is_empty(), "{:?}", hidden(&worker));
-        assert_busy_slot_goes_on(server, &mut worker);
-    }
-}
-
-#[test]
 fn a_daemon_that_a_grandchild_starts_while_the_command_ends_does_not_outlive_the_run() {
     let server = Server::start();
     let mut worker = busy(&server, "", "exec sleep 1000", &format!("({START} &) & exit 0"));
@@ -127,23 +112,38 @@ fn with_daemon(server: &Server) -> (Worker, [String; 2]) {
     (worker, [command, daemon])
 }
 
-#[test]
-fn no_hidden_daemon_survives_a_worker_that_is_killed() {
-    let server = Server::start();
-    let (mut worker, pids) = with_daemon(&server);
-    kill_process(worker.pid(), Signal::KILL).unwrap();
-    assert_eq!(worker.finish().code, Some(137));
-    assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
-    assert_nothing_is_left_in(&folder(&worker));
+/// Both tasks are pending again, and nothing was charged.
+#[track_caller]
+fn assert_given_back(server: &Server) {
+    for n in [1, 2] {
+        assert_eq!(server.assert_state(n, "pending", 0)["last_error"], json!(null));
+    }
 }
 
 #[test]
-fn no_hidden_daemon_survives_a_keeper_that_is_killed() {
+fn nothing_survives_a_worker_that_is_killed_and_its_keeper_gives_the_tasks_back_at_once() {
+    let server = Server::start();
+    let (mut worker, pids) = with_daemon(&server);
+    let pid = worker.pid();
+    kill_process(pid, Signal::KILL).unwrap();
+    let said = format!("the worker, process {}, was killed by signal 9; ", pid.as_raw_nonzero());
+    worker.finish().fails_with(137, &[&said, &task_id(1), &task_id(2), ": given back, uncharged"]);
+    assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
+    assert_nothing_is_left_in(&folder(&worker));
+    worker.assert_nothing_is_left();
+    assert_given_back(&server);
+    assert_eq!(worker.undelivered(), 0);
+}
+
+#[test]
+fn nothing_survives_a_keeper_that_is_killed_and_the_tasks_are_given_back() {
     let server = Server::start();
     let (worker, pids) = with_daemon(&server);
     kill_process(worker.keeper(), Signal::KILL).unwrap();
-    until("the end of everything", || processes::in_folder(&folder(&worker)).is_empty());
+    [1, 2].map(|n| server.wait_for(n, "pending"));
+    until("the end of everything", || processes::in_folder(&folder(&worker)).is_empty() && worker.alive().is_empty());
     assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
+    assert_given_back(&server);
 }
 
 #[test]

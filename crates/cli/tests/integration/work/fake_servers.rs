@@ -1,50 +1,14 @@
-//! Another program on the port of the server: nonsense decides nothing about a run, and silence blocks nothing.
+//! Another program on the port of the server: silence blocks nothing. That nonsense decides nothing about a run is proven in the crate
+//! `worker`.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use taskqueue_client::capabilities::FEATURES;
 
-use super::outages::{assert_done_once, running};
 use super::server::{Server, task_id};
 use super::support::{Setup, until};
 use crate::support::{FakeServer, reply};
-
-/// The answer to a request; `None` leaves the request without an answer.
-type Replies = fn(&str) -> Option<Vec<u8>>;
-
-#[test]
-fn nonsense_decides_nothing_about_a_run() {
-    let nonsense: [Replies; 6] = [
-        |_| Some(b"\x16\x03\x01 this is not HTTP\r\n\r\n".to_vec()),
-        |_| reply("200 OK", "<html>hello</html>"),
-        |_| reply("404 Not Found", "<html>no such page</html>"),
-        |_| reply("409 Conflict", "[]"),
-        |_| reply("302 Found\r\nLocation: /login", ""),
-        |_| Some(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"half\":".to_vec()),
-    ];
-    thread::scope(|scope| {
-        for replies in nonsense {
-            scope.spawn(move || assert_outlived(replies));
-        }
-    });
-}
-
-/// A run continues, and is reported when the server is back.
-fn assert_outlived(replies: Replies) {
-    let mut server = Server::start();
-    let mut worker = running(&server, "--max-tasks 1");
-    server.kill();
-    let impostor = FakeServer::at(&server.address, replies);
-    until("heartbeats", || impostor.count("/heartbeat") >= 2);
-    worker.write("go");
-    until("reports", || impostor.count("/complete") >= 2);
-    drop(impostor);
-    server.start_again();
-    worker.finish_well();
-    assert_done_once(&server);
-}
 
 /// Says what it has, answers claims with task 1 and accepts the unclaim; other requests get no answer.
 fn silent_after_a_claim(request: &str) -> Option<Vec<u8>> {

@@ -106,36 +106,22 @@ fn make_old(folder: &Path, days: u64) {
 }
 
 #[test]
-fn old_folders_of_ended_runs_are_removed_and_no_others() {
-    let server = Server::with_tasks(3);
-    let mut first = Setup::new(&server).flags("--max-tasks 3").sh("echo said", &[]);
+fn folders_of_ended_runs_are_kept_unless_that_is_limited_and_removed_again_and_again() {
+    let server = Server::with_tasks(1);
+    let mut first = Setup::new(&server).flags("--max-tasks 1").sh("echo said", &[]);
     first.finish_well();
-    let folders: Vec<_> = (1..=3).map(|n| first.runs(n).remove(0)).collect();
-    make_old(&folders[0], 31);
-    make_old(&folders[1], 29);
-    make_old(&folders[2], 31);
-    // The third has a report that no server has taken; it is for another one.
-    let run = folders[2].file_name().unwrap().to_str().unwrap();
-    fs::write(first.path("runs/undelivered").join(format!("{run}.json")), "{\"url\":\"http://elsewhere\"}").unwrap();
-
-    // By default all are kept.
-    server.create_once(4, json!({}));
-    first.successor(&server).flags("--max-tasks 1").sh("true", &[]).finish_well();
-    assert!(folders.iter().all(|folder| folder.exists()));
-
-    // A run that goes on is kept, however old its folder looks.
-    server.create_once(5, json!({}));
-    let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
-    let mut running = first.successor(&server).flags("--max-tasks 1").begin(script);
-    make_old(&running.runs(5)[0], 31);
-    let mut cleaner = first.successor(&server).flags("--keep-runs 30d --route other").sh("true", &[]);
-    cleaner.wait_for_line("removed 1 folder of an old run");
-    assert!(!folders[0].exists() && !first.path("runs").join(task_id(1)).exists());
-    assert!(folders[1].exists() && folders[2].exists() && running.runs(5)[0].exists());
-    cleaner.signal(Signal::TERM);
-    assert_eq!(cleaner.finish().code, Some(0));
-    running.let_go();
-    assert_eq!(server.task(5)["status"], "succeeded");
+    let folder = first.runs(1).remove(0);
+    make_old(&folder, 31);
+    first.successor(&server).flags("--idle-timeout 0").sh("true", &[]).finish_well();
+    assert!(folder.exists(), "by default all are kept");
+    let mut worker = first.successor(&server).flags("--keep-runs 1s").sh("echo > begun", &[]);
+    worker.wait_for_line("removed 1 folder of an old run");
+    assert!(!folder.exists() && !worker.path("runs").join(task_id(1)).exists());
+    server.create_once(2, json!({}));
+    worker.wait_for_file("begun");
+    until("the removal of the next folder", || !worker.path("runs").join(task_id(2)).exists());
+    server.wait_for(2, "succeeded");
+    worker.stop();
 }
 
 /// A worker on another machine may not see the lock, and goes by the time of the folder.
@@ -151,16 +137,6 @@ fn the_folder_of_a_run_that_goes_on_stays_new() {
         age.is_ok_and(|age| age < Duration::from_secs(86_400))
     });
     worker.let_go();
-}
-
-#[test]
-fn removal_is_repeated_while_the_worker_works() {
-    let server = Server::with_tasks(1);
-    let mut worker = Setup::new(&server).flags("--keep-runs 1s").sh("echo > begun", &[]);
-    worker.wait_for_file("begun");
-    until("the removal of the folder", || !worker.path("runs").join(task_id(1)).exists());
-    server.wait_for(1, "succeeded");
-    worker.stop();
 }
 
 #[test]

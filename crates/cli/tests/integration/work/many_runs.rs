@@ -1,6 +1,5 @@
 //! Many runs: no process is left, no task runs twice, and one claim waits for all slots.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::thread;
 
@@ -67,20 +66,6 @@ fn two_workers_never_run_one_task_at_once() {
         let runs = fs::read_to_string(marks.path().join(format!("{}.runs", task_id(n)))).unwrap();
         assert_eq!(runs.lines().count(), 1, "task {n}: {runs}");
         assert_eq!(server.task(n)["attempt"], 1);
-    }
-}
-
-#[test]
-fn slots_have_numbers_from_0_and_work_side_by_side() {
-    let server = Server::start();
-    create_many(&server, 4);
-    let script = "echo $1 >> slots; while [ $(wc -l < slots) -lt 4 ]; do sleep 0.02; done; echo $TASKQUEUE_SLOT >> own";
-    let mut worker = Setup::new(&server).flags("--jobs 4 --max-tasks 4").sh(script, &["%{slot}"]);
-    worker.finish_well();
-    for file in ["slots", "own"] {
-        let text = worker.read(file);
-        let slots: BTreeSet<&str> = text.lines().collect();
-        assert_eq!(slots, BTreeSet::from(["0", "1", "2", "3"]), "{file}");
     }
 }
 

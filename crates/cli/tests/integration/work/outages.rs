@@ -11,7 +11,7 @@ const WAITS: &str = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; \
                      echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE; echo > done";
 
 /// A worker whose command has begun and waits for the file `go`.
-pub(crate) fn running(server: &Server, flags: &str) -> Worker {
+fn running(server: &Server, flags: &str) -> Worker {
     server.create_once(1, json!({}));
     Setup::new(server).flags(flags).begin(WAITS)
 }
@@ -26,32 +26,23 @@ fn with_report_on_disk(server: &mut Server) -> Worker {
 }
 
 #[track_caller]
-pub(crate) fn assert_done_once(server: &Server) {
+fn assert_done_once(server: &Server) {
     let task = server.assert_state(1, "succeeded", 1);
     assert_eq!((&task["result"], &task["last_error"]), (&json!({"a": 1}), &Value::Null), "{task}");
 }
 
 #[test]
-fn a_run_goes_on_while_the_server_is_killed_and_started_again() {
+fn a_run_goes_on_while_the_server_is_away_and_its_result_waits_for_it() {
     let mut server = Server::start();
     let mut worker = running(&server, "--max-tasks 1");
     server.kill();
     worker.wait_for_line("the server cannot be reached");
     server.start_again();
     worker.wait_for_line("the server answers again");
-    worker.let_go();
-    assert_done_once(&server);
-}
-
-#[test]
-fn a_result_waits_for_a_server_that_was_killed() {
-    let mut server = Server::start();
-    let mut worker = running(&server, "--max-tasks 1");
     server.kill();
     worker.write("go");
     worker.wait_for_file("done");
     until("the report on disk", || worker.undelivered() == 1);
-    worker.wait_for_line("the server cannot be reached");
     server.start_again();
     worker.finish_well();
     assert_done_once(&server);
@@ -143,19 +134,4 @@ fn a_worker_that_has_to_stop_names_its_undelivered_reports() {
     server.start_again();
     worker.successor(&server).flags("--idle-timeout 0").sh("true", &[]).finish_well();
     assert_done_once(&server);
-}
-
-#[test]
-fn a_report_that_came_too_late_is_printed_and_not_repeated_for_ever() {
-    let mut server = Server::start();
-    let mut worker = with_report_on_disk(&mut server);
-    kill_process(worker.pid(), Signal::KILL).unwrap();
-    worker.finish();
-    server.start_again();
-    server.cancel(1);
-    let mut next = worker.successor(&server).sh("true", &[]);
-    next.wait_for_line("t_000000000001, which an earlier worker had run, was refused");
-    until("nothing is left to deliver", || next.undelivered() == 0);
-    next.stop();
-    assert_eq!(server.task(1)["status"], "cancelled");
 }

@@ -70,43 +70,6 @@ fn a_prompt_is_there_while_the_command_waits() {
 }
 
 #[test]
-fn a_server_that_hangs_does_not_slow_the_command() {
-    let server = Server::start();
-    let script = "echo begin; while [ ! -e go ]; do sleep 0.02; done; seq 1 200000; echo > printed; \
-                  while [ ! -e end ]; do sleep 0.02; done; echo the end";
-    let mut worker = worker(&server, "", script);
-    until("the beginning", || text(&server) == "begin\n");
-    server.signal(Signal::STOP);
-    worker.write("go");
-    worker.wait_for_file("printed");
-    server.signal(Signal::CONT);
-    worker.write("end");
-    worker.finish_well();
-    let (log, pieces) = (log(&worker), pieces(&server));
-    assert_eq!(log.lines().count(), 200_002);
-    let (start, last) = pieces.last().unwrap();
-    assert!(last.ends_with("200000\nthe end\n") && *start as usize + last.len() == log.len(), "{}", last.len());
-}
-
-#[test]
-fn what_is_printed_while_the_server_is_away_is_sent_when_it_is_back() {
-    let mut server = Server::start();
-    let script = "echo before; while [ ! -e go ]; do sleep 0.02; done; seq 1 1000; echo > printed; \
-                  while [ ! -e end ]; do sleep 0.02; done; echo after";
-    let mut worker = worker(&server, "", script);
-    until("the beginning", || text(&server) == "before\n");
-    server.kill();
-    worker.write("go");
-    worker.wait_for_file("printed");
-    worker.wait_for_line("the server cannot be reached");
-    server.start_again();
-    until("the rest", || text(&server).ends_with("\n1000\n"));
-    worker.write("end");
-    worker.finish_well();
-    assert_eq!(text(&server), log(&worker));
-}
-
-#[test]
 fn a_server_that_is_killed_while_output_is_sent_has_each_line_once() {
     let mut server = Server::start();
     let script = "i=0; while [ ! -e end ]; do i=$((i+1)); echo line $i; sleep 0.01; done; echo the end";
@@ -140,15 +103,4 @@ fn what_is_sent_can_be_turned_off_and_limited() {
     let (sent, log) = printed("--send-output 8", "echo one; echo two; echo three");
     assert!(sent.starts_with("one\ntwo\n\n[taskqueue: the worker sends 8 bytes of a run"), "{sent}");
     assert_eq!(log, "one\ntwo\nthree\n");
-}
-
-#[test]
-fn a_full_disk_costs_the_log_and_neither_what_is_sent_nor_the_result() {
-    let server = Server::start();
-    let script = "ln -s /dev/full $TASKQUEUE_RUN_DIR/output.log; echo said; sleep 0.3; echo again; \
-                  echo '{\"a\":1}' > $TASKQUEUE_RESULT_FILE";
-    let mut worker = worker(&server, "", script);
-    worker.finish_saying(&["output.log could not be written: No space left on device"]);
-    assert_eq!([text(&server), worker.stdout()], ["said\nagain\n", "said\nagain\n"]);
-    assert_eq!(server.assert_state(1, "succeeded", 1)["result"], json!({"a": 1}));
 }

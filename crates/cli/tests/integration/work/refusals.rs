@@ -97,18 +97,6 @@ fn without_idle_time_a_worker_still_waits_for_what_runs() {
 }
 
 #[test]
-fn ignored_hangups_stay_ignored() {
-    let server = Server::with_tasks(1);
-    let script = "echo > begun; while [ ! -e go ]; do sleep 0.05; done";
-    let setup = Setup::new(&server).flags("--max-tasks 1").under(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]);
-    let mut worker = setup.begin(script);
-    (0..3).for_each(|_| worker.signal(Signal::HUP));
-    worker.write("go");
-    let stderr = worker.finish_well();
-    assert!(!stderr.contains("stopping"), "{stderr}");
-}
-
-#[test]
 fn a_worker_that_ends_without_having_reached_the_server_does_not_say_that_there_was_nothing_to_do() {
     let mut server = Server::start();
     server.kill();

@@ -37,25 +37,6 @@ fn a_cancelled_run_is_stopped_with_everything_that_it_has_started() {
     assert_eq!(server.task(1), cancelled, "a revoked run changes nothing");
 }
 
-/// Without waiting for the next heartbeat, and without one every few seconds: the server holds it until there is something to say.
-#[test]
-fn a_cancel_reaches_the_command_at_once() {
-    let server = Server::with_log();
-    server.create_once(1, json!({}));
-    let script = "trap 'echo asked > asked; exit 0' TERM; echo > begun; while :; do sleep 0.02; done";
-    let mut worker = Setup::new(&server).at_its_own_pace().flags("--max-tasks 1").begin(script);
-    until("a held heartbeat", || server.log().contains("a heartbeat is held"));
-    server.cancel(1);
-    worker.wait_for_file("asked");
-    worker.finish_well();
-    // No other heartbeat was sent: the answer to the held one said it.
-    let is_heartbeat = |line: &&str| line.contains("/heartbeat") && line.contains("answered");
-    until("the line of the heartbeat", || server.log().lines().any(|line| is_heartbeat(&line)));
-    let log = server.log();
-    let heartbeats: Vec<&str> = log.lines().filter(is_heartbeat).collect();
-    assert!(heartbeats.len() == 1 && heartbeats[0].contains("run_finalized"), "{heartbeats:?}");
-}
-
 #[test]
 fn a_task_that_is_requeued_while_it_runs_is_run_again_from_its_beginning() {
     let server = Server::with_tasks(1);
@@ -67,17 +48,6 @@ fn a_task_that_is_requeued_while_it_runs_is_run_again_from_its_beginning() {
     worker.finish_saying(&["1 succeeded, 0 failed, 1 revoked"]);
     server.assert_state(1, "succeeded", 1);
     assert_eq!(worker.read("runs.txt").lines().count(), 2);
-}
-
-#[test]
-fn a_task_that_is_deleted_while_it_runs_is_stopped() {
-    let server = Server::with_tasks(1);
-    let (mut worker, pids) = with_family(&server, "--max-tasks 1 --grace 1");
-    server.cancel(1);
-    assert_eq!(server.call("DELETE", "/tasks/t_000000000001", &Value::Null).0, 204);
-    worker.finish_saying(&["revoked t_000000000001"]);
-    assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
-    assert_eq!(server.call("GET", "/tasks/t_000000000001", &Value::Null).0, 404);
 }
 
 #[test]

@@ -15,9 +15,6 @@ const WAITS: &str =
 /// Ignores SIGTERM.
 const STUBBORN: &str = "trap '' TERM INT HUP; echo $$ > begun; while :; do sleep 0.05; done";
 
-/// Starts a process that leaves session, group and parents.
-const DAEMON: &str = r#"setsid sh -c 'setsid sh -c "echo \$\$ > daemon; exec sleep 1000" &'"#;
-
 fn running(server: &Server, flags: &str, script: &str) -> Worker {
     server.create_once(1, json!({}));
     Setup::new(server).flags(flags).begin(script)
@@ -68,16 +65,6 @@ fn the_third_signal_kills_what_does_not_listen() {
 }
 
 #[test]
-fn a_worker_can_give_back_at_the_first_signal() {
-    let server = Server::start();
-    let mut worker = running(&server, "--on-stop release", WAITS);
-    worker.signal(Signal::TERM);
-    worker.finish_well();
-    assert_eq!(worker.read("asked"), "asked\n");
-    assert_given_back(&server);
-}
-
-#[test]
 fn an_idle_worker_stops_at_once() {
     let server = Server::start();
     let mut worker = Setup::new(&server).flags("--jobs 3").sh("true", &[]);
@@ -85,21 +72,6 @@ fn an_idle_worker_stops_at_once() {
     worker.signal(Signal::TERM);
     worker.finish_saying(&["ended (stopped): 0 succeeded, 0 failed"]);
     assert!(server.workers().is_empty());
-}
-
-#[test]
-fn a_signal_to_the_whole_group_is_one_request() {
-    let server = Server::start();
-    let mut worker = running(&server, "", WAITS);
-    // As a service does: to each of its processes.
-    for pid in [worker.keeper(), worker.pid()] {
-        kill_process(pid, Signal::TERM).unwrap();
-    }
-    worker.wait_for_line("may finish");
-    worker.write("go");
-    let stderr = worker.finish_well();
-    assert!(!stderr.contains("given back"), "{stderr}");
-    assert_eq!(server.task(1)["status"], "succeeded");
 }
 
 #[test]
@@ -111,43 +83,6 @@ fn timeout_which_signals_twice_asks_once() {
     worker.write("go");
     let ended = worker.finish();
     assert!(ended.stderr.contains("ended (stopped): 1 succeeded, 0 failed"), "{ended:?}");
-}
-
-#[test]
-fn nothing_survives_a_worker_that_is_killed_and_its_keeper_gives_the_task_back_at_once() {
-    let server = Server::start();
-    let mut worker = running(&server, "", &format!("{DAEMON}; {STUBBORN}"));
-    let (leader, daemon) = (worker.wait_for_file("begun"), worker.wait_for_file("daemon"));
-    let pid = worker.pid();
-    kill_process(pid, Signal::KILL).unwrap();
-    let said =
-        format!("the worker, process {}, was killed by signal 9; t_000000000001: given back", pid.as_raw_nonzero());
-    worker.finish().fails_with(137, &[&said]);
-    assert!(!is_alive(&leader) && !is_alive(&daemon));
-    worker.assert_nothing_is_left();
-    assert_given_back(&server);
-    assert_eq!(worker.undelivered(), 0);
-}
-
-#[test]
-fn nothing_survives_a_keeper_that_is_killed_and_the_task_is_given_back() {
-    let server = Server::start();
-    let worker = running(&server, "", &format!("{DAEMON}; {STUBBORN}"));
-    let daemon = worker.wait_for_file("daemon");
-    kill_process(worker.keeper(), Signal::KILL).unwrap();
-    server.wait_for(1, "pending");
-    until("the end of everything", || worker.alive().is_empty());
-    assert!(!is_alive(&daemon));
-    assert_given_back(&server);
-}
-
-#[test]
-fn a_signal_that_nobody_catches_ends_everything() {
-    let server = Server::start();
-    let mut worker = running(&server, "", STUBBORN);
-    kill_process(worker.pid(), Signal::QUIT).unwrap();
-    assert_eq!(worker.finish().code, Some(131));
-    worker.assert_nothing_is_left();
 }
 
 #[test]

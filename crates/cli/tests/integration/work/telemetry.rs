@@ -56,21 +56,13 @@ fn nvidia_smi_does_not_get_the_token() {
 
 #[test]
 fn an_nvidia_smi_that_does_not_work_costs_the_gpus_only() {
-    for (script, note) in [
-        ("exit 1", "nvidia-smi: it failed: exit status: 1"),
-        ("trap '' TERM; sleep 1000 & wait", "nvidia-smi: it did not end within 5 s"),
-        ("echo 'No devices were found'", ""),
-        ("head -c 10000 /dev/zero", ""),
-    ] {
-        let server = Server::start();
-        let mut worker = with_nvidia_smi(&server, script).sh("true", &[]);
-        let found = telemetry(&server);
-        assert!(found["host"].is_object() && found["gpus"].is_null(), "{script}: {found}");
-        assert!(found["cpu_percent"].is_null(), "an idle worker has no run: {found}");
-        let stderr = worker.stop();
-        assert_eq!(stderr.contains("nvidia-smi"), !note.is_empty(), "{script}: {stderr}");
-        assert!(stderr.contains(note), "{script}: {stderr}");
-    }
+    let server = Server::start();
+    let mut worker = with_nvidia_smi(&server, "exit 1").sh("true", &[]);
+    let found = telemetry(&server);
+    assert!(found["host"].is_object() && found["gpus"].is_null(), "{found}");
+    assert!(found["cpu_percent"].is_null(), "an idle worker has no run: {found}");
+    let stderr = worker.stop();
+    assert!(stderr.contains("nvidia-smi: it failed: exit status: 1"), "{stderr}");
 }
 
 #[test]
