@@ -72,6 +72,24 @@ fn a_wrong_command_line_is_one_line_that_names_what_is_wrong() {
         ("migrate --from a.db", "--to"),
         ("migrate --from a.db --to mysql://x/y", "sqlite:PATH"),
         ("migrate --form a.db", "taskqueue migrate --help"),
+        ("task", "subcommand"),
+        ("task lst", "taskqueue task --help"),
+        ("task list --status done", "pending"),
+        ("task list --order-by size", "created_at"),
+        ("task list --limit 0", "taskqueue task list --help"),
+        ("task list --limit 5 --all", "--all"),
+        ("task get nonsense", "t_ and 12"),
+        ("task cancel", "required"),
+        ("task cancel t_aaaaaaaaaaaa --filter x", "cannot be used with"),
+        ("task submit --from - --id t_aaaaaaaaaaaa", "cannot be used with"),
+        ("task wait t_aaaaaaaaaaaa --timeout soon", "30s"),
+        ("task wait --timeout 5 minutes", "write the duration as one word: 5m instead of 5 minutes"),
+        ("task submit --timeout 2 hours", "write the duration as one word: 2h instead of 2 hours"),
+        ("task submit --delay 90 sec --arg x=1", "write the duration as one word: 90s instead of 90 sec"),
+        ("task list --queue=-x", "A-Z"),
+        ("queue create a/b", "A-Z"),
+        ("worker count --group-by host", "route"),
+        ("completions klingon", "bash"),
     ];
     for (line, expected) in cases {
         match parse_words(line) {
@@ -81,6 +99,52 @@ fn a_wrong_command_line_is_one_line_that_names_what_is_wrong() {
             }
             other => panic!("{line}: {other:?}"),
         }
+    }
+}
+
+#[test]
+fn wrong_times_and_dependencies_are_refused_with_what_to_type() {
+    let cases = [
+        ("--delay soon", "30s, 5m, 2h or 7d"),
+        ("--delay 5m --not-before 2999-01-01T00:00:00Z", "--not-before"),
+        ("--not-before tomorrow", "2027-01-31T00:00:00Z"),
+        ("--retry-delay 1h..10s", "write the shorter one first, as 10s..1h"),
+        ("--retry-delay fast", "10s..1h"),
+        ("--timeout 0", "from 1s to 365d"),
+        ("--after task-1", "a task id is t_ and 12"),
+        ("--on-dependency-failure ignore", "use wait or cancel"),
+    ];
+    for (flags, expected) in cases {
+        for command in ["task submit", "task sweep --arg x=1..2", "task update t_aaaaaaaaaaaa"] {
+            let refused = parse_words(&format!("{command} {flags}"));
+            let names_it = matches!(&refused, Err(Failure::Usage(message)) if message.contains(expected));
+            assert!(names_it, "{command} {flags}: {refused:?}");
+        }
+    }
+}
+
+/// The names of a command and of all below it.
+fn commands_below(command: &clap::Command, path: &str) -> Vec<String> {
+    let own = command.get_subcommands().map(|inner| (inner, format!("{path} {}", inner.get_name()).trim().to_owned()));
+    own.flat_map(|(inner, name)| [vec![name.clone()], commands_below(inner, &name)].concat()).collect()
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let help = |line: &str| match parse_words(line) {
+        Ok(Parsed::Text(text)) => text,
+        other => panic!("{line}: {other:?}"),
+    };
+    let commands = commands_below(&command_line(), "");
+    for command in commands.iter().map(String::as_str).chain([""]) {
+        let text = help(&format!("{command} --help"));
+        assert!(text.contains("Usage: taskqueue"), "{command}: {text}");
+        let first = text.split("\nExamples:\n").nth(1).and_then(|examples| examples.lines().next()).unwrap_or_default();
+        assert!(first.contains(&format!("taskqueue {command}")), "the help of {command:?} has no example: {text}");
+        assert_eq!(help(&format!("help {command}")), text, "{command}");
+    }
+    for expected in ["serve", "task list", "worker count", "config show", "help", "queue delete", "loop"] {
+        assert!(commands.iter().any(|command| command == expected), "{expected} in {commands:?}");
     }
 }
 

@@ -247,33 +247,6 @@ fn csv_has_all_fields_and_other_commands_have_it_too() {
 }
 
 #[test]
-fn tasks_are_sorted_by_any_field() {
-    let server = Server::start();
-    let values = ["10", "9.5", "-1e3", "\"text\"", "true", "null", "[1]", "9007199254740993"];
-    for (index, value) in values.iter().enumerate() {
-        server.submit(&format!("t_{index:012}"), &["--args", &format!("{{\"x\":{value}}}")]);
-    }
-    server.submit("t_none00000000", &[]);
-    let sorted = |flags: &str| {
-        let listed = server.run(&format!("task list -o csv --columns args.x {flags}")).ok();
-        listed.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
-    };
-    let others = ["text", "true", "[1]", "\"\"", "\"\""];
-    assert_eq!(sorted("--sort args.x"), [&["-1000.0", "9.5", "10", "9007199254740993"][..], &others].concat());
-    assert_eq!(sorted("--sort -args.x"), [&["9007199254740993", "10", "9.5", "-1000.0"][..], &others].concat());
-    assert_eq!(sorted("--sort -args.x --limit 2"), ["9007199254740993", "10"]);
-    let cut = server.run("task list --sort args.x --limit 2");
-    assert_eq!(cut.stderr, "note: 2 of 9 tasks shown; --all shows them all\n");
-    let ids = |flags: &str| server.run(&format!("task list -o quiet {flags}")).ok();
-    // Equal ones: newest first, as in every list.
-    let last = ids("--sort args.x");
-    assert!(last.ends_with("t_none00000000\nt_000000000005\n"), "{last}");
-    // What the server can sort by is the same with --order-by.
-    assert_eq!(ids("--sort id"), ids("--order-by id --ascending"));
-    assert_eq!(ids("--sort=-id"), ids("--order-by id"));
-}
-
-#[test]
 fn workers_are_listed() {
     let server = Server::start();
     let place = r#"{"host":"gpu-3","pid":4711,"slot":2,"version":"1.0.0"}"#;
@@ -324,6 +297,11 @@ fn several_keys_sort_and_a_path_that_no_task_has_is_told() {
     let list = |flags: &str| server.run(&format!("task list -o csv --columns args.a,args.b {flags}"));
     assert_eq!(list("--sort args.a,-args.b").ok_quietly(), "args.a,args.b\n1,7\n1,5\n2,9\n2,1\n");
     assert_eq!(list("--sort=-priority,args.b --limit 2").ok(), "args.a,args.b\n2,1\n1,5\n");
+    // What the server can sort by is the same with --order-by.
+    let ids = |flags: &str| server.run(&format!("task list -o quiet {flags}")).ok();
+    assert_eq!([ids("--sort id"), ids("--sort=-id")], [ids("--order-by id --ascending"), ids("--order-by id")]);
+    let cut = server.run("task list --sort args.a --limit 2");
+    assert_eq!(cut.stderr, "note: 2 of 4 tasks shown; --all shows them all\n");
     let note = list("--sort args.aa,args.b").stderr;
     assert_eq!(note, "note: no task that matches has args.aa, by which they were to be sorted\n");
     for (format, extra) in [("table", ""), ("csv", ""), ("table", " --sort args.a")] {
@@ -388,7 +366,7 @@ fn the_beginning_of_an_id_is_enough_where_it_is_that_of_one_task() {
     assert_eq!(server.run("task cancel t_abcx").ok(), "t_abcx-------- cancelled\n");
     assert_eq!(server.run("task requeue t_abcx").ok(), "t_abcx-------- requeued\n");
     server.run("task update t_abcx --after t_abcdefgh").ok();
-    assert_eq!(server.task("t_abcx")["dependencies"], json!(["t_abcdefghijkl"]));
+    assert_eq!(server.task("t_abcx--------")["dependencies"], json!(["t_abcdefghijkl"]));
     server.run("task explain t_abcx").ok_with(&["t_abcdefghijkl"]);
     assert_eq!(server.run("task wait t_abcx --timeout 0").code, Some(1));
     assert_eq!(server.run("task delete t_abcx t_abcdefgz").ok(), "2 deleted\n");

@@ -1,6 +1,4 @@
-//! Help, completions and manual pages, which need no server.
-
-use std::path::Path;
+//! Completions and manual pages, which need no server. The help of each command is tested beside its arguments.
 
 use super::support::{Server, binary, finish, run_alone};
 
@@ -21,37 +19,6 @@ fn the_manual_has_a_page_for_every_command() {
     names.sort();
     for expected in ["taskqueue.1", "taskqueue-task-submit.1", "taskqueue-config-show.1"] {
         assert!(names.iter().any(|name| name == expected), "{names:?}");
-    }
-}
-
-/// The help of a command, and the names of its subcommands.
-fn help(folder: &Path, command: &[String]) -> (String, Vec<String>) {
-    let help = finish(binary(folder).args(command).arg("--help")).ok();
-    let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default();
-    let names = listed.lines().take_while(|line| line.starts_with("  ")).filter(|line| !line.starts_with("   "));
-    let names = names.map(|line| line.split_whitespace().next().unwrap().to_owned()).collect();
-    (help, names)
-}
-
-#[test]
-fn every_command_has_help_with_examples() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut open: Vec<Vec<String>> = vec![vec![]];
-    let mut seen = Vec::new();
-    while let Some(command) = open.pop() {
-        let (help, names) = help(folder.path(), &command);
-        let shown = command.join(" ");
-        assert!(help.contains("Usage: taskqueue"), "{shown}: {help}");
-        let examples = help.split("\nExamples:\n").nth(1).unwrap_or_default();
-        let first = examples.lines().next().unwrap_or_default();
-        assert!(first.contains(&format!("taskqueue {shown}")), "the help of {shown:?} has no example: {help}");
-        // The help of a command is the same with `help` before it.
-        assert_eq!(finish(binary(folder.path()).arg("help").args(&command)).ok(), help, "{shown}");
-        open.extend(names.into_iter().map(|name| [command.clone(), vec![name]].concat()));
-        seen.push(shown);
-    }
-    for expected in ["serve", "task list", "worker count", "config show", "help", "queue delete", "loop"] {
-        assert!(seen.iter().any(|command| command == expected), "{expected} in {seen:?}");
     }
 }
 

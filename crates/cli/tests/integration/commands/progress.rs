@@ -26,14 +26,6 @@ fn a_task_shows_a_bar_with_what_else_its_run_said() {
 }
 
 #[test]
-fn nonsense_is_shown_as_it_is_and_makes_no_bar() {
-    let server = server_with(&json!({"step": 5, "total": 0, "percent": "half"}));
-    let shown = server.run(&format!("task get {A}")).ok();
-    assert!(shown.contains("percent=half step=5 total=0") && !shown.contains('['), "{shown}");
-    server.run("task list --columns id,progress").ok_with(&["percent=half step=5 total=0"]);
-}
-
-#[test]
 fn lists_show_progress_and_its_members_in_every_format() {
     let server = server_with(&json!({"step": 30, "total": 120, "loss": 0.25}));
     server.submit(B, &[]);

@@ -13,9 +13,6 @@ use super::support::{Ran, Server, binary, numbered_lines, start};
 const BATCHES_MAX: usize = 4;
 const BATCH: usize = 500;
 
-/// Lines of the interrupted file: enough that the first submission is certainly under way when it is ended.
-const INTERRUPTED_LINES: usize = 100_000;
-
 #[test]
 fn one_task_is_made_of_flags() {
     let server = Server::start();
@@ -37,23 +34,6 @@ fn without_an_id_each_submission_is_a_new_task() {
     let (first, second) = (id(), id());
     assert!(first.starts_with("t_") && first.len() == 15 && first != second, "{first} {second}");
     assert_eq!(server.count("args.x == 1"), 2);
-}
-
-#[test]
-fn dotted_keys_nest() {
-    let server = Server::start();
-    let submit = ["task", "submit", "-o", "json", "--args", r#"{"model": {"act": "relu"}, "a.b": 1}"#];
-    let task = server.run_with(&[&submit[..], &["--arg", "model.layers=2", "--arg", "data.path=../x"]].concat()).json();
-    let expected = json!({"model": {"act": "relu", "layers": 2}, "a.b": 1, "data": {"path": "../x"}});
-    assert_eq!(task["args"], expected);
-    for (flags, expected) in [
-        ("--arg a=1 --arg a.b=2", "--arg a and --arg a.b: a.b is a part of a"),
-        ("--arg a..b=1", "--arg a..b: a name is missing"),
-        ("--args {\"a\":1} --arg a.b=2", "--arg a.b: a is given too"),
-    ] {
-        server.run(&format!("task submit {flags}")).fails_with(2, &[expected]);
-    }
-    assert_eq!(server.run("task count -o quiet").ok(), "1\n");
 }
 
 #[test]
@@ -93,28 +73,6 @@ fn a_missing_queue_stops_at_once() {
 }
 
 #[test]
-fn an_interrupted_submission_is_finished_by_the_next() {
-    let server = Server::start();
-    let lines = INTERRUPTED_LINES as u64;
-    server.write("many.jsonl", &numbered_lines(INTERRUPTED_LINES));
-    let submit = "task submit --from many.jsonl -o json";
-    let mut child = start(&mut server.command(&submit.split(' ').collect::<Vec<_>>()));
-    while server.count("priority == 0") < lines / 10 {
-        assert!(child.try_wait().unwrap().is_none(), "the submission ended before it was interrupted");
-    }
-    let message = interrupted(child).fails(130);
-    let there = server.count("priority == 0");
-    assert!(there < lines, "{there}");
-    let said: u64 = message.strip_prefix("error: interrupted: ").unwrap().split(' ').next().unwrap().parse().unwrap();
-    assert!(said <= there && there <= said + (BATCHES_MAX * BATCH) as u64, "{there}: {message}");
-    let summary = server.run(submit).json();
-    let counts = ["created", "already_there", "refused"].map(|name| summary[name].as_u64().unwrap());
-    assert_eq!((counts[0] + counts[1], counts[2]), (lines, 0));
-    assert!(counts[1] >= there, "{summary}");
-    assert_eq!(server.run("task count -o quiet").ok(), format!("{INTERRUPTED_LINES}\n"));
-}
-
-#[test]
 fn flags_count_for_lines_that_do_not_say_it_themselves() {
     let server = Server::start();
     let text =
@@ -126,21 +84,6 @@ fn flags_count_for_lines_that_do_not_say_it_themselves() {
     assert_eq!(server.count("name == \"own\" and priority == -1 and \"cpu\" in routes and max_attempts == 1"), 1);
     assert_eq!(server.run(submit).ok(), "0 created, 2 already there\n");
     server.run("task submit --from tasks.jsonl --arg x=1").fails_with(2, &["--arg"]);
-}
-
-#[test]
-fn the_same_lines_with_another_priority_are_not_created_twice() {
-    let server = Server::start();
-    server.write("tasks.jsonl", &"{\"args\":{\"x\":1}}\n".repeat(3));
-    assert_eq!(server.run("task submit --from tasks.jsonl").ok(), "3 created\n");
-    let ran = server.run("task submit --from tasks.jsonl --priority 5 -o json");
-    let ran = ran.printed("{\"created\":0,\"already_there\":0,\"different\":3,\"refused\":0}\n");
-    let different = "3 are already there with another definition (priority)";
-    ran.fails_with(1, &[different, "task update", "--batch LABEL"]);
-    for expected in ["3 created\n", "0 created, 3 already there\n"] {
-        assert_eq!(server.run("task submit --from tasks.jsonl --priority 5 --batch b").ok(), expected);
-    }
-    assert_eq!(server.run("task count -o quiet").ok(), "6\n");
 }
 
 #[test]

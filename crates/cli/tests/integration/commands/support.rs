@@ -11,7 +11,7 @@ use serde_json::Value;
 use taskqueue_core::time::Timestamp;
 use tempfile::TempDir;
 
-use crate::support::{self, Connection, Request, in_queue};
+use crate::support::{self, Connection, Request, Response, encode, in_queue};
 
 pub(crate) use crate::support::Ran;
 
@@ -148,20 +148,27 @@ impl Server {
         finish_with(&mut self.command(&line.split(' ').collect::<Vec<_>>()), input)
     }
 
-    /// Creates a task with this id, which is `t_` and 12 characters.
+    /// Creates a task with this id, which is `t_` and 12 characters, as a command with these flags does.
+    #[track_caller]
     pub(crate) fn submit(&self, id: &str, flags: &[&str]) {
-        self.run_with(&[&["task", "submit", "--id", id], flags].concat()).ok();
+        if flags.is_empty() {
+            self.exchange("PUT", &format!("tasks/{id}"), "{}").expect(201);
+        } else {
+            self.run_with(&[&["task", "submit", "--id", id], flags].concat()).ok();
+        }
     }
 
     /// A task as the API shows it.
+    #[track_caller]
     pub(crate) fn task(&self, id: &str) -> Value {
-        self.run_with(&["task", "get", id, "-o", "json"]).json()
+        self.exchange("GET", &format!("tasks/{id}"), "").expect(200).json()
     }
 
     /// How many tasks a filter selects.
     #[track_caller]
     pub(crate) fn count(&self, filter: &str) -> u64 {
-        self.run_with(&["task", "count", "-o", "quiet", "--filter", filter]).ok().trim().parse().unwrap()
+        let path = format!("tasks/count?filter={}", encode(filter));
+        self.exchange("GET", &path, "").expect(200).json()["count"].as_u64().unwrap()
     }
 
     /// Writes a file into the folder in which the commands run, for its owner only, as a file with a token must be.
@@ -173,21 +180,23 @@ impl Server {
 
     /// One request of a worker, for what no client command can do. Gives the status.
     pub(crate) fn post(&self, path: &str, body: &str) -> u16 {
-        self.send(if path.starts_with("workers/") { "PUT" } else { "POST" }, path, body)
+        self.exchange(if path.starts_with("workers/") { "PUT" } else { "POST" }, path, body).status
     }
 
     /// The same with a path below that of a worker.
     pub(crate) fn post_to(&self, path: &str, body: &str) -> u16 {
-        self.send("POST", path, body)
+        self.exchange("POST", path, body).status
     }
 
-    fn send(&self, method: &str, path: &str, body: &str) -> u16 {
+    /// One request for the queue `q`, for what a test prepares or looks at and does not test.
+    fn exchange(&self, method: &str, path: &str, body: &str) -> Response {
         let connection = match self.url.strip_prefix("unix:") {
             Some(socket) => Connection::unix(Path::new(socket)),
             None => Connection::tcp(&self.process.address),
         };
-        let request = Request::new(method, &in_queue(&format!("/{path}"))).json(body);
-        connection.unwrap().exchange(&request).unwrap().status
+        let request = Request::new(method, &in_queue(&format!("/{path}")));
+        let request = if body.is_empty() { request } else { request.json(body) };
+        connection.unwrap().exchange(&request).unwrap()
     }
 
     /// Claims the next task of a route; run ids end with three digits.

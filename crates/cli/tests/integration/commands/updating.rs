@@ -60,27 +60,6 @@ fn a_refusal_for_one_of_many_named_tasks_is_reported_and_a_failure() {
 }
 
 #[test]
-fn a_member_is_set_or_removed_and_all_others_are_kept() {
-    let args = r#"{"lr": 0.1, "seed": 1, "resume": true, "model": {"layers": 2, "act": "relu", "old": 1}}"#;
-    let server = Server::with_task(&["--args", args, "--metadata", r#"{"owner": "ada", "tags": {"a": 1}}"#]);
-    let update =
-        "task update t_aaaaaaaaaaaa --arg lr=0.5 --arg model.layers=4 --unset-arg resume --unset-arg model.old";
-    server.run(&format!("{update} --arg new.deep=[1,null]")).ok();
-    let expected = json!({"lr": 0.5, "seed": 1, "model": {"layers": 4, "act": "relu"}, "new": {"deep": [1, null]}});
-    assert_eq!(server.task(A)["args"], expected);
-    // An object is merged.
-    server.run_with(&["task", "update", "t_aaaaaaaaaaaa", "--arg", r#"model={"width": 64}"#]).ok();
-    let model = json!({"layers": 4, "act": "relu", "width": 64});
-    assert_eq!(server.task(A)["args"]["model"], model);
-    server.run("task update t_aaaaaaaaaaaa --meta tags.b=2 --unset-meta owner").ok();
-    assert_eq!(server.task(A)["metadata"], json!({"tags": {"a": 1, "b": 2}}));
-    // The whole is replaced only by the flags that say so.
-    server.run("task update t_aaaaaaaaaaaa --args {\"x\":null} --metadata {}").ok();
-    assert_eq!(server.task(A)["args"], json!({"x": null}));
-    assert_eq!(server.task(A)["metadata"], json!({}));
-}
-
-#[test]
 fn the_help_names_no_values_that_are_not_set() {
     let words = ["Examples:", "--status", "--unset-arg", "Replace all args", "is merged"];
     let help = run_alone("task update --help").ok_with(&words);
