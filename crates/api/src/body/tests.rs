@@ -6,8 +6,10 @@ use taskqueue_core::update::Update;
 
 use super::*;
 use crate::bulk_action::BulkActionRequest;
+use crate::output::OutputRequest;
 use crate::run::{ClaimRequest, CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, UnclaimRequest};
 use crate::task::{BulkUpdateRequest, Creation};
+use crate::worker::TelemetryRequest;
 
 /// The code of a body that is refused, or `ok`.
 fn code<B: Body>(body: &str) -> &'static str {
@@ -290,6 +292,47 @@ fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
         (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"x\":1}}}}"), "invalid_request"),
         (&format!("{{{RUN},\"error\":null}}"), "invalid_request"),
         (&format!("{{{RUN}}}"), "invalid_request"),
+    ]);
+    check_all::<ProgressRequest>(&[
+        (&format!("{{{RUN},\"progress\":{{}}}}"), "ok"),
+        (&format!("{{{RUN},\"progress\":null}}"), "invalid_request"),
+        (&format!("{{{RUN},\"progress\":[]}}"), "invalid_request"),
+        (&format!("{{{RUN},\"progress\":1}}"), "invalid_request"),
+        (&format!("{{{RUN},\"progress\":{{\"a\":[\"\\ud800\"]}}}}"), "invalid_request"),
+        (&format!("{{{RUN}}}"), "invalid_request"),
+        (r#"{"progress":{}}"#, "invalid_request"),
+        (&format!("{{{RUN},\"progress\":{{}},\"step\":1}}"), "invalid_request"),
+    ]);
+    check_all::<HeartbeatRequest>(&[
+        (&format!("{{{RUN},\"progress\":null}}"), "ok"),
+        (&format!("{{{RUN},\"progress\":[]}}"), "invalid_request"),
+        (&format!("{{{RUN},\"progress\":\"x\"}}"), "invalid_request"),
+        (&format!("{{{RUN},\"progress\":true}}"), "invalid_request"),
+    ]);
+    let output = |offset: &str, text: &str| format!("{{{RUN},\"offset\":{offset},\"text\":{text}}}");
+    for offset in ["-1", "1.0", "\"1\"", "null", "true", "9223372036854775805", "9223372036854775808", "1e3"] {
+        check_all::<OutputRequest>(&[(&output(offset, "\"abc\""), "invalid_request")]);
+    }
+    for text in ["null", "[]", r#""\ud800""#, r#""","more":1"#] {
+        check_all::<OutputRequest>(&[(&output("0", text), "invalid_request")]);
+    }
+    check_all::<OutputRequest>(&[
+        (&output("9223372036854775804", "\"abc\""), "ok"),
+        (r#"{"offset":0,"text":"a"}"#, "invalid_request"),
+        (&format!("{{{RUN},\"text\":\"a\"}}"), "invalid_request"),
+        (&format!("{{{RUN},\"offset\":0}}"), "invalid_request"),
+    ]);
+    // Blanks do not count, escapes do.
+    let telemetry = |bytes: usize| format!(r#"{{ "telemetry" : {{ "a" : "{}\u0000" }} }}"#, "x".repeat(bytes - 14));
+    check_all::<TelemetryRequest>(&[
+        (&telemetry(16_384), "ok"),
+        (&telemetry(16_385), "invalid_request"),
+        ("{}", "invalid_request"),
+        (r#"{"telemetry":null}"#, "invalid_request"),
+        (r#"{"telemetry":[]}"#, "invalid_request"),
+        (r#"{"telemetry":"x"}"#, "invalid_request"),
+        (r#"{"telemetry":{"a":"\udc00"}}"#, "invalid_request"),
+        (r#"{"telemetry":{},"status":"idle"}"#, "invalid_request"),
     ]);
     let wrong = r#""run_id":"r_abcdefghijkl\n""#;
     let codes = [

@@ -39,11 +39,8 @@ async fn selectors_survive_the_way_through_a_url() {
 
 #[tokio::test]
 async fn a_walk_goes_from_page_to_page_and_its_end_stays_the_end() {
-    let pages = [
-        page(&["t_000000000001", "t_000000000002"], "\"a b\""),
-        page(&[], "\"c\""),
-        page(&["t_000000000003"], "null"),
-    ];
+    let pages =
+        [page(&["t_000000000001", "t_000000000002"], "\"a b\""), page(&[], "\"c\""), page(&["t_000000000003"], "null")];
     let query = || TaskQuery::of(TaskSelection::all().status(Status::Pending)).ascending_by(OrderField::Id).limit(2);
     let server = FaultyServer::start(pages.each_ref().map(|page| ok(page))).await;
     let mut walk = server.client().walk(&queue(), query());

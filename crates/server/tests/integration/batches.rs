@@ -276,7 +276,9 @@ async fn the_paths_of_batches_are_no_paths_of_tasks() {
     assert_eq!(call(&http, "GET", "/api/v2/queues/q/tasks/batch", "").await.code(), "invalid_task_id");
     assert_eq!(call(&http, "POST", "/api/v2/queues/q/tasks/batch/cancel", "").await.code(), "invalid_task_id");
     assert_eq!(call(&http, "POST", "/api/v2/queues/q/tasks/batch/other", "{}").await.code(), "not_found");
-    assert_eq!(call(&http, "POST", CREATE, &" ".repeat(16 * MIB + 1)).await.code(), "request_too_large");
+    let too_large = call(&http, "POST", CREATE, &" ".repeat(16 * MIB + 1)).await;
+    assert_eq!((too_large.status, too_large.code().as_str()), (413, "request_too_large"));
+    assert_eq!(too_large.details(), json!({"max_bytes": 16 * MIB}));
     let guarded = guarded_server();
     assert_eq!(call(&guarded, "POST", CREATE, &"x".repeat(17 * MIB)).await.code(), "unauthorized");
 }

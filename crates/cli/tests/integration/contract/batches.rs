@@ -1,4 +1,5 @@
-//! Batches (docs/reference/http-api.md §14.7) with the real server: a thousand at once, repetitions, kills, waits.
+//! Batches (docs/reference/http-api.md §14.7) with the real server: kills and waits. What is answered is tested in `server`, what is
+//! done by the conformance suite of the stores.
 
 use std::sync::mpsc;
 use std::thread;
@@ -37,32 +38,6 @@ fn reports(claimed: &[Value], action: &str) -> Value {
 fn assert_all(items: &[Value], outcome: &str, count: usize) {
     let others: Vec<&Value> = items.iter().filter(|item| item["outcome"] != outcome).collect();
     assert!(others.is_empty() && items.len() == count, "{} items, {others:?}", items.len());
-}
-
-#[test]
-fn a_thousand_tasks_are_created_claimed_and_completed_with_three_requests() {
-    let server = Server::with_queue();
-    assert_all(&server.batch("create", creations(0..1000)), "created", 1000);
-    assert_all(&server.batch("create", creations(0..1000)), "existing", 1000);
-    let claimed = server.batch("claim", claims(0..1000));
-    assert_all(&claimed, "claimed", 1000);
-    for (n, item) in claimed.iter().enumerate() {
-        assert_task(&item["task"]);
-        // First in, first out, by the order of the batch.
-        assert_eq!((&item["task"]["id"], &item["run_id"]), (&json!(task_id(n)), &json!(run_id(n))));
-    }
-    assert_eq!(server.batch("claim", claims(0..1000)), claimed, "a repetition gives the same");
-    let renewed = server.batch("report", reports(&claimed, "heartbeat"));
-    assert_all(&renewed, "done", 1000);
-    assert!(renewed.iter().all(|item| item["lease_expires_at"].is_string()));
-    for _ in 0..2 {
-        assert_all(&server.batch("report", reports(&claimed, "complete")), "done", 1000);
-    }
-    let ended = server.batch("report", reports(&claimed, "unclaim"));
-    assert_all(&ended, "refused", 1000);
-    assert_eq!(ended[7]["error"], server.act(7, "unclaim", 7).expect(409).json()["error"]);
-    assert_eq!(server.task(999)["result"], json!({"of": run_id(999)}));
-    assert_eq!(server.count("group_by=status")["items"], json!([{"key": {"status": "succeeded"}, "count": 1000}]));
 }
 
 #[test]
@@ -171,22 +146,4 @@ fn a_waiting_batch_whose_client_disconnected_claims_nothing() {
     // A claim that would still be under way is before these at the writer.
     server.create_each(100..120, |_| json!({"routes": ["nobody"]}));
     assert_eq!(server.count("status=running")["count"], 0);
-}
-
-#[test]
-fn the_largest_batch_is_taken_and_one_byte_more_is_not() {
-    const LARGEST: usize = 16 * MIB;
-    let server = Server::with_queue();
-    let text = "x".repeat(800_000);
-    let tasks: Vec<String> = (0..20).map(|n| format!(r#"{{"id":"{}","args":{{"a":"{text}"}}}}"#, task_id(n))).collect();
-    let body = format!(r#"{{"tasks":[{}]}}"#, tasks.join(","));
-    let body = format!("{}{body}", " ".repeat(LARGEST - body.len()));
-    let request = |body: String| Request::new("POST", &path("create")).json(body);
-    let created = server.send(&request(body.clone()).chunked()).expect(200).json();
-    assert_all(created["items"].as_array().unwrap(), "created", 20);
-    assert_all(server.send(&request(body.clone())).expect(200).json()["items"].as_array().unwrap(), "existing", 20);
-    for request in [request(format!(" {body}")), request(format!(" {body}")).chunked()] {
-        let refused = server.connect().exchange(&request).unwrap();
-        assert_eq!((refused.status, refused.json()["error"]["details"].clone()), (413, json!({"max_bytes": LARGEST})));
-    }
 }

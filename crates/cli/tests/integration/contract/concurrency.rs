@@ -2,48 +2,10 @@
 //! docs/reference/invariants.md §2). What parallel calls of one kind do is proven by the conformance suite of the stores.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
 use super::support::*;
-
-fn id_of(claim: &Response) -> String {
-    claim.json()["task"]["id"].as_str().unwrap().to_owned()
-}
-
-#[test]
-fn each_task_succeeds_once_while_workers_give_back_and_fail() {
-    let server = Server::with_queue();
-    server.create_each(0..60, |_| json!({"max_attempts": 1000}));
-    let next_run = AtomicUsize::new(1);
-    let succeeded: Vec<Vec<String>> = in_parallel(8, |_| {
-        let mut mine = Vec::new();
-        loop {
-            let run = next_run.fetch_add(1, Ordering::Relaxed);
-            let claim = server.claim_for("q", "default", run);
-            if claim.status == 204 {
-                return mine;
-            }
-            let id = id_of(&claim.expect(200));
-            let action = ["complete", "fail", "unclaim", "complete"][run % 4];
-            server.post(&in_queue(&format!("/tasks/{id}/{action}")), action_body(action, run)).expect(204);
-            if action == "complete" {
-                mine.push(id);
-            }
-        }
-    });
-    let succeeded = succeeded.concat();
-    assert_eq!(succeeded.iter().collect::<HashSet<_>>().len(), succeeded.len());
-    // A worker may find nothing while others hold the rest, so some tasks may be left over.
-    let groups = server.count("group_by=status");
-    let count_of = |status: &str| {
-        let items = groups["items"].as_array().unwrap().iter();
-        items.filter(|item| item["key"]["status"] == status).map(|item| item["count"].as_u64().unwrap()).sum::<u64>()
-    };
-    assert_eq!(count_of("succeeded"), succeeded.len() as u64);
-    assert_eq!(count_of("succeeded") + count_of("pending"), 60);
-}
 
 #[test]
 fn of_complete_and_cancel_exactly_one_wins() {

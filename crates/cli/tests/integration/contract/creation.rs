@@ -1,7 +1,7 @@
 //! Creating tasks: replays, and what does not count towards the size of stored data (docs/reference/http-api.md §6.2 to §6.4). The
 //! identity of a definition and the limit itself are proven in `core` and by the conformance suite of the stores.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::support::*;
 
@@ -24,17 +24,6 @@ fn an_identical_creation_is_a_replay_and_another_one_a_conflict() {
     let task = server.create(1, &definition);
     assert_eq!(server.put(&of_task(1, ""), &definition).expect(200).json(), task);
     server.put(&of_task(1, ""), json!({})).assert_error(409, "task_id_conflict");
-    assert_eq!(server.task(1), task);
-}
-
-#[test]
-fn a_task_created_again_has_no_memory_of_its_runs() {
-    let server = Server::with_queue();
-    server.create_in_state(1, "failed");
-    server.delete(&of_task(1, "")).expect(204);
-    let task = server.create(1, json!({"routes": ["only-1"], "max_attempts": 1}));
-    assert_eq!((&task["attempt"], &task["last_error"]), (&json!(0), &Value::Null));
-    server.act(1, "fail", 1001).assert_error(409, "stale_run");
     assert_eq!(server.task(1), task);
 }
 

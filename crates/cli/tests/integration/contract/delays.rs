@@ -63,33 +63,3 @@ fn who_fails_or_unclaims_a_task_says_when_it_may_be_claimed_again_or_that_it_may
     let task = ended("fail", 9, json!({"retry": false}));
     assert_eq!((&task["status"], task.get("not_before")), (&json!("failed"), None), "{task}");
 }
-
-#[test]
-fn batches_create_and_report_with_delays() {
-    let server = Server::with_queue();
-    let tasks = json!({"tasks": [
-        {"id": task_id(1), "not_before": "2099-01-01T00:00:00Z"}, {"id": task_id(2), "retry_delay": {"seconds": 30}},
-        {"id": task_id(3), "retry_delay": {"seconds": -1}}, {"id": task_id(4)}, {"id": task_id(5)},
-    ]});
-    let outcomes: Vec<Value> = server.batch("create", &tasks).iter().map(|item| item["outcome"].clone()).collect();
-    assert_eq!(outcomes, ["created", "created", "refused", "created", "created"]);
-    assert_eq!(server.batch("create", &tasks)[1]["outcome"], "existing");
-    let claims = json!({"route": "default", "run_ids": [run_id(2), run_id(4), run_id(5), run_id(6)]});
-    let claimed = server.batch("claim", claims);
-    let ids: Vec<&Value> = claimed.iter().map(|item| &item["task"]["id"]).collect();
-    assert_eq!(ids, [&json!(task_id(2)), &json!(task_id(4)), &json!(task_id(5)), &Value::Null]);
-    let error = json!({"type": "E", "message": "m"});
-    let reports = json!({"reports": [
-        {"task_id": task_id(2), "run_id": run_id(2), "action": "fail", "error": error},
-        {"task_id": task_id(4), "run_id": run_id(4), "action": "fail", "error": error, "retry": false},
-        {"task_id": task_id(5), "run_id": run_id(5), "action": "unclaim", "delay_seconds": 40},
-        {"task_id": task_id(5), "run_id": run_id(5), "action": "unclaim", "delay_seconds": -1},
-        {"task_id": task_id(4), "run_id": run_id(4), "action": "fail", "error": error, "retry_after_seconds": "1"},
-    ]});
-    let done = server.batch("report", &reports);
-    let outcomes: Vec<&Value> = done.iter().map(|item| &item["outcome"]).collect();
-    assert_eq!(outcomes, ["done", "done", "done", "refused", "refused"]);
-    assert_eq!([&done[3]["error"]["code"], &done[4]["error"]["code"]], ["invalid_request", "invalid_request"]);
-    assert_eq!((delay_of(&server.task(2)), delay_of(&server.task(5))), (30 * SECOND, 40 * SECOND));
-    assert_eq!(server.task(4)["status"], "failed");
-}

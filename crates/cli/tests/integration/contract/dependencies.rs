@@ -75,16 +75,6 @@ fn who_asked_for_it_is_cancelled_and_told_what_became_of_the_other_and_a_run_goe
 }
 
 #[test]
-fn a_batch_tells_of_tasks_that_are_cancelled_at_once_as_created() {
-    let server = Server::with_queue();
-    server.create_in_state(1, "cancelled");
-    let mut body = cancelled_with(1);
-    body["id"] = json!(task_id(2));
-    assert_eq!(server.batch("create", json!({"tasks": [body]}))[0]["outcome"], "created");
-    assert_cancelled_because_of(&server.task(2), 1, "was cancelled");
-}
-
-#[test]
 fn a_large_batch_of_tasks_with_many_dependencies_is_judged_item_by_item() {
     let server = Server::with_queue();
     let dependencies: Vec<String> = (0..1_000).map(|n| task_id(100_000 + n)).collect();

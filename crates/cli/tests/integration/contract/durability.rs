@@ -171,3 +171,50 @@ fn activity_that_is_older_than_five_seconds_survives_a_kill() {
     server.restart_by("KILL");
     assert_eq!(counted_as_created(&server), 1);
 }
+
+#[test]
+fn output_that_was_acknowledged_before_a_kill_is_there_and_nothing_that_was_not_sent() {
+    let mut server = Server::alone();
+    for n in 0..4 {
+        server.create_running(n);
+        server.send(&output_request(n, n, 0, "abc")).expect(204);
+    }
+    let mut sent = [3; 4];
+    for round in 0..3 {
+        let line = |offset: usize| format!("{round} {offset}\n");
+        let acknowledged = thread::scope(|scope| {
+            let lanes: Vec<_> = (0..4)
+                .map(|n| {
+                    let (server, mut offset) = (&server, sent[n]);
+                    scope.spawn(of_this_test(move || {
+                        loop {
+                            let text = line(offset);
+                            match server.try_send(&output_request(n, n, offset, &text)) {
+                                Ok(response) => drop(response.expect(204)),
+                                Err(_) => return offset,
+                            }
+                            offset += text.len();
+                        }
+                    }))
+                })
+                .collect();
+            let progressing = || server.get(&of_task(3, &format!("/output?offset={}", sent[3] + 500))).json();
+            eventually("something is kept", || progressing()["text"] != "");
+            server.signal("KILL");
+            lanes.into_iter().map(|lane| lane.join().unwrap()).collect::<Vec<usize>>()
+        });
+        server.wait();
+        server.start_again();
+        for (n, acknowledged) in acknowledged.into_iter().enumerate() {
+            let output = server.get(&of_task(n, &format!("/output?offset={}", sent[n]))).expect(200).json();
+            let mut expected = String::new();
+            while sent[n] + expected.len() < acknowledged {
+                expected += &line(sent[n] + expected.len());
+            }
+            let text = output["text"].as_str().unwrap();
+            let unanswered = line(acknowledged);
+            assert!(text == expected || text == expected + &unanswered, "{n}: {text:?}");
+            sent[n] += text.len();
+        }
+    }
+}

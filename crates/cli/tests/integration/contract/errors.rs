@@ -1,5 +1,5 @@
 //! The table of codes with their details, and which error wins when a body has several
-//! (docs/reference/errors.md §2 and §3). The unauthorised are in `authentication`, the order of different checks in
+//! (docs/reference/errors.md §2 and §3). The unauthorised are in `contract_http`, the order of different checks in
 //! `order_of_checks`.
 
 use serde_json::json;

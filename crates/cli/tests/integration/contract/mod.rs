@@ -3,7 +3,6 @@
 //! What needs minutes of waiting (lease expiry, outage credit) is tested elsewhere with a passed-in clock.
 
 mod archive;
-mod authentication;
 mod batches;
 mod bulk_actions;
 mod bulk_updates;
@@ -19,10 +18,8 @@ mod durability;
 mod errors;
 mod explain;
 mod filter_page;
-mod held_heartbeats;
 mod hostile;
 mod identifiers;
-mod json_handling;
 mod lifecycle;
 mod listing;
 mod metrics;
@@ -40,7 +37,6 @@ mod telemetry;
 mod timeouts;
 mod updates;
 mod waiting;
-mod waiting_output;
 mod workers;
 
 use super::{database, support};

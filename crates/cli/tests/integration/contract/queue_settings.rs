@@ -26,6 +26,10 @@ fn a_queue_has_the_default_settings_until_they_are_changed() {
     assert_eq!(settings(&server).text(), DEFAULT);
     assert_eq!(change(&server, json!({})).to_string(), settings(&server).json().to_string());
     assert_eq!(settings(&server).text(), DEFAULT);
+    let changed = change(&server, json!({"max_running": i64::MAX, "route_limits": {"gpu": 8, "cpu": 0}}));
+    assert_eq!((&changed["max_running"], &changed["route_limits"]), (&json!(i64::MAX), &json!({"cpu": 0, "gpu": 8})));
+    change(&server, json!({"max_running": null, "route_limits": {"cpu": null, "gpu": null, "none": null}}));
+    assert_eq!(settings(&server).text(), DEFAULT);
     assert_eq!(server.get("/api/v2/queues").json(), json!([{"name": "q"}]), "queues look as before");
 }
 
@@ -44,24 +48,6 @@ fn a_server_with_a_default_retention_gives_it_to_queues_that_it_creates() {
     assert_eq!([retention("q"), retention("new")], [month.clone(), month]);
     assert_eq!(retention("old")["succeeded_seconds"], Value::Null, "it was there");
     change(&server, json!({"retention": null}));
-    assert_eq!(settings(&server).text(), DEFAULT);
-}
-
-#[test]
-fn a_patch_changes_what_it_names_and_null_sets_the_default() {
-    let server = Server::with_queue();
-    change(&server, json!({"paused": true, "retention": {"succeeded_seconds": 86_400}}));
-    let all =
-        json!({"max_running": i64::MAX, "route_limits": {"gpu": 8, "cpu": 0}, "retention": {"failed_seconds": 0}});
-    let mut expected = json!({
-        "paused": true, "max_running": i64::MAX, "route_limits": {"cpu": 0, "gpu": 8},
-        "retention": {"succeeded_seconds": 86_400, "failed_seconds": 0, "cancelled_seconds": null},
-    });
-    assert_eq!(change(&server, all), expected);
-    expected["route_limits"] = json!({"gpu": 8});
-    expected["max_running"] = Value::Null;
-    assert_eq!(change(&server, json!({"max_running": null, "route_limits": {"cpu": null, "none": null}})), expected);
-    change(&server, json!({"paused": null, "route_limits": null, "retention": null}));
     assert_eq!(settings(&server).text(), DEFAULT);
 }
 

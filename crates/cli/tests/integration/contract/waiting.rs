@@ -1,6 +1,6 @@
-//! Claims that wait (`Prefer: wait=N`, RFC 7240): an extension that changes nothing for requests without the header.
-//! What wakes them is proven by the conformance suite of the stores; how long they wait, and what becomes of clients that
-//! disconnect, in `server`.
+//! Claims that wait and heartbeats that are held (`Prefer: wait=N`, RFC 7240): an extension that changes nothing for requests without
+//! the header. What wakes and ends them is proven by the conformance suite of the stores; how long they wait, what is answered, and
+//! what becomes of clients that disconnect, in `server`.
 
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,9 @@ fn without_the_header_nothing_is_different() {
     for ignored in ["wait=0", "wait=x", "wait", "handling=lenient"] {
         let replay = server.send(&claim_request("default", 1).header("Prefer", ignored)).expect(200);
         assert_eq!((replay.text(), names(&replay)), (plain.text(), names(&plain)), "{ignored}");
+        let heartbeat = Request::new("POST", &of_task(1, "/heartbeat")).header("Prefer", ignored);
+        let lease = server.send(&heartbeat.json(json!({"run_id": run_id(1)}))).expect(200);
+        assert_eq!((names(&lease), lease.json().as_object().unwrap().len()), (names(&plain), 1), "{ignored}");
     }
 }
 

@@ -64,6 +64,15 @@ impl Server {
         connection
     }
 
+    /// The server still reads and writes, and nothing in it has panicked.
+    #[track_caller]
+    pub(crate) fn assert_alive(&self) {
+        assert_eq!(self.get("/health").expect(200).json()["status"], "ok");
+        self.put(&of_task(999_999, ""), json!({})).expect(201);
+        self.delete(&of_task(999_999, "")).expect(204);
+        assert!(!self.stderr().contains("panicked"), "{}", self.stderr());
+    }
+
     /// Creates these tasks, each with the body for its number.
     #[track_caller]
     pub(crate) fn create_each<B: IntoBody>(&self, numbers: impl IntoIterator<Item = usize>, body: impl Fn(usize) -> B) {
