@@ -358,18 +358,6 @@ async fn a_heartbeat_that_failed_with_others_is_repeated_alone() {
 }
 
 #[tokio::test]
-async fn a_claim_for_several_slots_says_which_these_are() {
-    let server = Server::with_batches(3).await;
-    let settings = Settings { slots: vec![2, 3, 5], max_tasks: Some(3), ..settings() };
-    let worker = TestWorker::always(&server, settings, empty_success());
-    assert_eq!(worker.end().await.1.succeeded, 3);
-    let claim = &server.asked("batch/claim")[0];
-    for slot in [2, 3, 5] {
-        assert!(claim.text.contains(&format!("\"slot\":{slot}}}")), "{}", claim.text);
-    }
-}
-
-#[tokio::test]
 async fn a_worker_with_any_number_of_slots_runs_no_more_than_max_tasks() {
     let server = Server::with_batches(50).await;
     let settings = Settings { max_tasks: Some(11), ..with_slots(4) };

@@ -28,6 +28,7 @@ async fn a_claim_that_is_answered_needs_no_confirmation() {
     let claims = server.asked("claim");
     assert_ne!(claims[0].member("run_id"), claims[1].member("run_id"));
     assert!(server.asked("heartbeat").is_empty());
+    assert_eq!(server.asked("capabilities").len(), 1, "it is asked once");
 }
 
 #[tokio::test]
@@ -155,18 +156,6 @@ async fn a_claim_in_doubt_is_settled_before_the_worker_leaves() {
         assert_eq!(claims[0].member("run_id"), claims[2].member("run_id"));
         assert_eq!(server.asked("unclaim")[0].member("run_id"), claims[0].member("run_id"));
     }
-}
-
-#[tokio::test]
-async fn a_claim_says_who_claims() {
-    let server = Server::claiming([task(1)]).await;
-    let settings = Settings { max_tasks: Some(2), slots: vec![7], ..settings() };
-    TestWorker::always(&server, settings, empty_success()).end().await;
-    for claim in server.asked("claim") {
-        let (id, pid) = (claim.member("id"), std::process::id());
-        assert!(id.starts_with("w_") && claim.text.contains(&format!("\"pid\":{pid},\"slot\":7")), "{}", claim.text);
-    }
-    assert_eq!(server.asked("capabilities").len(), 1, "it is asked once");
 }
 
 #[tokio::test]

@@ -16,34 +16,8 @@ fn stats(routes: &str) -> Reply {
     Reply::Answer(200, "", body)
 }
 
-fn route(name: &str, pending: u32) -> String {
-    format!(
-        r#"{{"route":"{name}","pending":{pending},"running":0,"oldest_pending_seconds":null,"workers_idle":0,"workers_busy":0}}"#
-    )
-}
-
-/// How the pending tasks of the worker's route are asked for.
-const TASKS_OF_ROUTE: &str = "tasks?status=pending&filter=%22default%22+in+routes&limit=5";
-
-fn no_tasks() -> Reply {
-    Reply::Answer(200, "", r#"{"items":[],"next_cursor":null}"#.to_owned())
-}
-
 fn told(worker: &TestWorker) -> Vec<String> {
     worker.events.all().into_iter().filter(|event| event.starts_with("Idle")).collect()
-}
-
-#[tokio::test]
-async fn the_reason_is_told_once_until_it_changes() {
-    let server = Server::start().await;
-    let (five, six) = (stats(&route("gpu", 5)), stats(&route("gpu", 6)));
-    server.script("stats", [five, six, stats(&route("default", 2)), stats("")]);
-    server.script(TASKS_OF_ROUTE, [no_tasks()]);
-    let worker = TestWorker::start(&server, curious());
-    server.until("stats", 8).await;
-    let expected = [r#"Idle(OtherRoutes([("gpu", 5)]))"#, "Idle(Held(2))", "Idle(NoTask)"];
-    assert_eq!(told(&worker), expected);
-    worker.stopped(StopMode::Finish).await;
 }
 
 #[tokio::test]

@@ -26,15 +26,6 @@ async fn each_slot_tells_of_its_machine_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_worker_that_shall_not_measure_sends_none() {
-    let server = Server::start().await;
-    let worker = TestWorker::start(&server, Settings { telemetry: false, ..settings() });
-    server.until("PUT", 5).await;
-    worker.stopped(StopMode::Finish).await;
-    assert!(server.asked("POST").is_empty());
-}
-
-#[tokio::test]
 async fn telemetry_that_fails_touches_neither_runs_nor_end() {
     for reply in [disconnect(), refusal(404, "worker_not_found"), refusal(422, "invalid_request"), Reply::Silence] {
         let server = Server::claiming([task(1)]).await;

@@ -69,15 +69,6 @@ async fn observations_that_fail_touch_neither_runs_nor_guard_nor_end() {
 #[tokio::test]
 async fn observations_say_where_the_slot_is_unless_the_server_refuses_that() {
     let server = Server::start().await;
-    let worker = TestWorker::start(&server, Settings { slots: vec![5], ..settings() });
-    server.until("PUT", 1).await;
-    let pid = std::process::id();
-    let report = &server.asked("PUT")[0];
-    assert!(report.text.contains("\"metadata\":{\"host\":\""), "{}", report.text);
-    assert!(report.text.contains(&format!("\"pid\":{pid},\"slot\":5,\"version\":\"")), "{}", report.text);
-    worker.stopped(StopMode::Finish).await;
-
-    let server = Server::start().await;
     server.script("PUT", [refusal(422, "invalid_request"), done()]);
     let worker = TestWorker::start(&server, settings());
     server.until("PUT", 3).await;

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use taskqueue_core::json::{Value, parse};
-use taskqueue_core::limits::OUTPUT_TEXT_BYTES;
 use taskqueue_worker::SendOutput;
 use taskqueue_worker::process::Stream;
 
@@ -94,21 +93,6 @@ async fn a_server_without_output_and_a_worker_that_shall_not_get_none() {
 }
 
 #[tokio::test]
-async fn only_the_first_bytes_are_sent_if_that_is_wanted() {
-    let server = Server::with_tasks([task(1)]).await;
-    let (worker, run) =
-        TestWorker::running(&server, Settings { send_output: SendOutput::First(6), ..for_tasks(1) }).await;
-    print(&run, "one\ntwo\nthree\n");
-    server.until("output", 1).await;
-    print(&run, "four\n");
-    run.succeed();
-    worker.end().await;
-    let sent = whole(&server);
-    assert!(sent.starts_with("one\ntw\n[taskqueue: the worker sends 6 bytes of a run"), "{sent}");
-    assert!(sent.ends_with("]\n"), "{sent}");
-}
-
-#[tokio::test]
 async fn a_piece_whose_answer_was_lost_is_sent_again_with_the_same_offset() {
     let server = Server::with_tasks([task(1)]).await;
     server.script("output", [done(), disconnect(), refusal(503, "database_busy"), done()]);
@@ -185,30 +169,6 @@ async fn a_refusal_ends_the_sending_and_nothing_else() {
         run.succeed();
         assert_eq!(worker.end().await.1.succeeded, 1, "{refused:?}");
     }
-}
-
-#[tokio::test]
-async fn a_flood_is_sent_in_pieces_with_gaps_and_its_end() {
-    let server = Server::with_tasks([task(1)]).await;
-    let mut worker = TestWorker::patient(&server, for_tasks(1), Duration::from_secs(20));
-    let run = worker.next_run().await;
-    let line = format!("{}\n", "y".repeat(9_999));
-    for _ in 0..5_000 {
-        print(&run, &line);
-    }
-    print(&run, "the end");
-    run.end(failure());
-    let events = Arc::clone(&worker.events);
-    worker.end().await;
-    let sent = pieces(&server);
-    assert!(sent.iter().all(|(_, text)| text.len() <= OUTPUT_TEXT_BYTES), "no piece is too long");
-    assert!(sent.windows(2).all(|pair| pair[0].0 + pair[0].1.len() as i64 <= pair[1].0), "in order, nothing twice");
-    let (offset, last) = sent.last().unwrap();
-    assert!(last.ends_with("y\nthe end"), "{}", last.len());
-    assert_eq!(offset + last.len() as i64, 50_000_007, "offsets count what was left out");
-    let bytes: i64 = sent.iter().map(|(_, text)| text.len() as i64).sum();
-    let event = events.all().into_iter().find(|event| event.contains("OutputNotSent")).unwrap();
-    assert!(event.contains(&format!("bytes: {}", 50_000_007 - bytes)), "{event}, {bytes} sent");
 }
 
 #[tokio::test]

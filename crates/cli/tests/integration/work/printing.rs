@@ -1,6 +1,5 @@
 //! What commands print arrives at the server, whatever happens to it meanwhile, and the log has all of it in any case.
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::server::{Server, task_id};

@@ -1,6 +1,5 @@
 //! Configurations that a worker refuses, and when it ends by itself.
 
-use rustix::process::Signal;
 use serde_json::json;
 
 use super::server::Server;

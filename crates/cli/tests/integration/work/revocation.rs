@@ -1,6 +1,6 @@
 //! A run that the server has ended is stopped, with everything that it has started, and nothing of it is reported.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::processes::is_alive;
 use super::server::Server;

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 
-use super::processes::is_alive;
 use super::server::Server;
 use super::support::{Setup, Worker, until};
 
