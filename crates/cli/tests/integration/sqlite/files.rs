@@ -57,6 +57,7 @@ fn a_second_server_is_refused_under_every_other_name_of_the_file() {
     let (folder, file) = (tempfile::tempdir().unwrap(), server.database.file());
     let other = folder.path().join("other.db");
 
+    assert_in_use(run(&serving(file.to_str().unwrap()), &[]));
     // As a container sees a single file that it was given. Where nobody may mount, the next name is as good.
     if let Some(way) = mounting() {
         fs::write(&other, "").unwrap();

@@ -75,14 +75,6 @@ fn a_source_that_a_server_uses_is_refused() {
 }
 
 #[test]
-fn a_target_that_is_not_empty_is_refused_and_so_is_the_source_itself() {
-    let (source, target) = (filled(), filled());
-    let source = source.database.file();
-    migrate(text(&source), text(&target.database.file())).refuses_with(1, &["not empty"]);
-    migrate(text(&source), text(&source)).refuses_with(1, &["in use"]);
-}
-
-#[test]
 fn a_source_that_is_missing_or_no_database_of_ours_is_refused_and_no_target_is_made() {
     let directory = tempfile::tempdir().unwrap();
     let (missing, target, foreign) =
