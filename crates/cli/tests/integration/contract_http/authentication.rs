@@ -20,27 +20,12 @@ fn list_with(server: &Server, headers: &[(&str, &str)]) -> Response {
 }
 
 #[test]
-fn anything_else_is_unauthorized() {
-    let server = Server::with_token(TOKEN);
-    let values =
-        ["", "@", "Bearer:@", "Bearer '@'", "Bearer x @", "Bearer @,@", "Bearer x@", "Bearer Bearer @", "Bearer %73"];
-    for value in values {
-        let response = list_with(&server, &[("Authorization", &value.replace('@', TOKEN))]);
-        assert_eq!(response.assert_error(401, "unauthorized"), json!({}), "{value:?}");
-        assert_eq!(response.header("WWW-Authenticate"), Some("Bearer"), "{value:?}");
-    }
-    for token in [TOKEN.repeat(2), "x".repeat(7000)] {
-        list_with(&server, &[("Authorization", &format!("Bearer {token}"))]).assert_error(401, "unauthorized");
-    }
-    list_with(&server, &[]).assert_error(401, "unauthorized");
-}
-
-#[test]
 fn a_missing_token_and_a_wrong_one_are_told_apart_by_the_message_alone() {
     let server = Server::with_token(TOKEN);
     let message = |headers: &[(&str, &str)]| {
         let response = list_with(&server, headers);
         assert_eq!(response.assert_error(401, "unauthorized"), json!({}));
+        assert_eq!(response.header("WWW-Authenticate"), Some("Bearer"));
         response.json()["error"]["message"].as_str().unwrap().to_owned()
     };
     assert!(message(&[]).contains("token is missing"), "{}", message(&[]));

