@@ -145,12 +145,6 @@ async fn without_a_dashboard_there_is_nothing_under_ui() {
 }
 
 #[tokio::test]
-async fn the_document_of_the_api_lists_no_page() {
-    let answered = get(&open(), "/openapi.json", &[]).await;
-    assert!(answered.json()["paths"].as_object().unwrap().keys().all(|path| !path.starts_with("/ui")));
-}
-
-#[tokio::test]
 async fn every_refusal_is_a_page_under_ui_and_json_elsewhere() {
     let http = open();
     let cases = [

@@ -215,21 +215,6 @@ async fn output_of_a_later_run_ends_the_wait_for_that_of_an_earlier_one() {
     assert_eq!(text, body(3, "", true), "the second run has not printed yet");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn output_at_any_moment_reaches_a_read_that_is_about_to_wait() {
-    let served = printing().await;
-    let mut stream = served.connect().await;
-    for n in 0..300 {
-        let offset = 3 + n;
-        stream.write_all(read_output("GET", 1, &format!("?offset={offset}"), WAIT).as_bytes()).await.unwrap();
-        for _ in 0..n % 20 {
-            yield_now().await;
-        }
-        served.print(1, offset, "x").await;
-        assert_eq!(timeout(LIMIT, read(&mut stream)).await.unwrap().1, body(offset, "x", false));
-    }
-}
-
 #[tokio::test]
 async fn a_held_heartbeat_that_is_executed_again_does_not_bring_its_progress_back() {
     let served = serve(10).await;

@@ -28,14 +28,12 @@ mod output;
 mod progress;
 mod queue_settings;
 mod queues;
-mod retention;
 mod runs;
 mod startup;
 mod stats;
 mod task_fields;
 mod telemetry;
 mod timeouts;
-mod updates;
 mod waiting;
 mod workers;
 

@@ -1,6 +1,5 @@
-//! The settings of a queue (extension `queue-settings`): the resource and its merge patches. What becomes of ended tasks is in
-//! `retention.rs`, limits of several servers in `scale_out`; what a pause and a limit do is proven by the conformance suite,
-//! and every wrong setting in `api`.
+//! The settings of a queue (extension `queue-settings`): the resource and its merge patches. What a pause, a limit and a retention do is
+//! proven by the conformance suite, limits of several servers in `scale_out`, every patch and every wrong setting in `api`.
 
 use serde_json::{Value, json};
 

@@ -75,14 +75,3 @@ fn tasks_routes_and_workers_are_counted_and_what_happened_to_them() {
         assert_eq!(series["items"][0].as_object().unwrap().len(), 10);
     }
 }
-
-#[test]
-fn parameters_that_are_wrong_are_refused_before_the_queue_is_looked_for() {
-    let server = Server::with_queue();
-    for query in ["series=day", "series=", "from=2026-01-31T12:00:00Z", "series=hour&to=now"] {
-        server.get(&format!("/api/v2/queues/none/stats?{query}")).assert_error(422, "invalid_request");
-    }
-    server.get("/api/v2/queues/none/stats?series=hour").assert_error(404, "queue_not_found");
-    let past = series(&server, "series=hour&from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z");
-    assert_eq!(past["items"], json!([]));
-}

@@ -108,16 +108,6 @@ async fn only_a_session_opens_the_pages_and_it_opens_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_session_ends_when_its_token_is_removed() {
-    let shared = SharedTokens::new(tokens());
-    let http = pages(Gate::new(None, Some(shared.clone())), DashboardMode::Full);
-    let cookie = signed_in(&http, "reader").await;
-    assert_eq!(get(&http, "/ui/", &[("cookie", &cookie)]).await.status, 200);
-    shared.replace(TokenSet::default());
-    assert_eq!(get(&http, "/ui/", &[("cookie", &cookie)]).await.status, 303);
-}
-
-#[tokio::test]
 async fn a_token_for_some_queues_shows_these_and_no_others() {
     let http = guarded().await;
     let cookie = signed_in(&http, "limited").await;
