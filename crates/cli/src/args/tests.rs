@@ -123,6 +123,19 @@ fn wrong_times_and_dependencies_are_refused_with_what_to_type() {
     }
 }
 
+#[test]
+fn wrong_flags_of_the_worker_are_refused() {
+    let out_of_range =
+        ["--jobs 0", "--jobs 2000", "--max-tasks 0", "--stop-after-failures 0", "--timeout 0", "--keep-runs 0"];
+    let wrong_slots = ["--slots 1,1", "--slots a", "--slots 1,2 --jobs 2"];
+    let wrong_values = ["--idle-timeout soon", "--heartbeat 0.1", "--on-stop explode", "--route //"];
+    for flags in [&out_of_range[..], &wrong_slots, &wrong_values].concat() {
+        let refused = parse_words(&format!("loop {flags} -- true"));
+        assert!(matches!(refused, Err(Failure::Usage(_))), "{flags}: {refused:?}");
+    }
+    assert!(matches!(parse_words("loop --"), Err(Failure::Usage(_))));
+}
+
 /// The names of a command and of all below it.
 fn commands_below(command: &clap::Command, path: &str) -> Vec<String> {
     let own = command.get_subcommands().map(|inner| (inner, format!("{path} {}", inner.get_name()).trim().to_owned()));

@@ -9,8 +9,7 @@ use super::support::{A, Server, numbered_lines};
 fn one_of_each() -> Server {
     let server = Server::start();
     for letter in ["b", "c", "d", "a", "e"] {
-        let id = format!("t_{}", letter.repeat(12));
-        server.submit(&id, &["--max-attempts", "1", "--route", letter]);
+        server.create(&format!("t_{}", letter.repeat(12)), &json!({"max_attempts": 1, "routes": [letter]}));
     }
     for (run, letter) in ["b", "c", "d"].into_iter().enumerate() {
         server.claim(letter, u32::try_from(run).unwrap());
@@ -174,25 +173,6 @@ fn what_cannot_be_requeued_is_not_changed_either() {
     ran.printed("1 requeued, 2 skipped\n").fails(1);
     assert_eq!(server.count("exists(args.lr)"), 1);
     server.run("task requeue t_dddddddddddd --arg lr=null").fails_with(2, &["--unset-arg lr"]);
-}
-
-/// A fuzzy search is no filter, so it is done by single requests.
-#[test]
-fn every_kind_of_selection_is_changed() {
-    let server = Server::start();
-    for n in 0..5 {
-        server.submit(&format!("t_{n:012}"), &["--name", "it's \"one\""]);
-    }
-    server.submit("t_aaaaaaaaaaaa", &["--name", "two"]);
-    for (line, done) in [
-        (&["cancel", "--name", "it's \"one\"", "--yes"][..], "5 cancelled\n"),
-        (&["requeue", "--status", "cancelled", "--filter", "priority == 0 or priority == 1", "--yes"], "5 requeued\n"),
-        (&["cancel", "--fuzzy", "one", "--yes"], "5 cancelled\n"),
-        (&["delete", "--name", "it's \"one\"", "--filter", "priority == 0", "--yes"], "5 deleted\n"),
-        (&["delete", "--status", "pending", "--yes"], "1 deleted\n"),
-    ] {
-        assert_eq!(server.run_with(&[&["task"][..], line].concat()).ok(), done, "{line:?}");
-    }
 }
 
 #[test]

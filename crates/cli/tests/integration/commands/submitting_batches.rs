@@ -70,20 +70,6 @@ fn a_batch_whose_answer_is_lost_is_repeated_and_creates_nothing_twice() {
     assert_eq!(server.run("task count -o quiet").ok(), format!("{LINES}\n"));
 }
 
-#[test]
-fn large_lines_are_divided_among_requests() {
-    let server = Server::start();
-    let args = |n: usize, bytes: usize| format!("{{\"args\":{{\"n\":{n},\"text\":\"{}\"}}}}\n", "x".repeat(bytes));
-    let mut text: String = (1..=20).map(|n| args(n, 1_048_576 - 1000)).collect();
-    text.push_str(&args(21, 1_048_576));
-    text.push_str(&args(22, 10));
-    server.write("large.jsonl", &text);
-    let ran = server.run("task submit --from large.jsonl -o json");
-    let ran = ran.printed("{\"created\":21,\"already_there\":0,\"different\":0,\"refused\":1}\n");
-    let message = ran.fails_with(1, &["a task has at most 1 MiB of data"]);
-    assert!(message.starts_with("warning: line 21: ") && message.lines().count() == 1, "{message}");
-}
-
 /// What proxies usually take at most.
 const PROXY_BODY_BYTES: usize = 1_048_576;
 
@@ -163,14 +149,4 @@ fn lines_that_come_slowly_are_not_held_back() {
     }
     drop(input);
     assert_eq!(Ran::of(child).json(), json!({"created": 3, "already_there": 0, "different": 0, "refused": 0}));
-}
-
-#[test]
-fn the_first_refusals_are_told_by_line_and_the_others_counted() {
-    let server = Server::with_tasks(&[A]);
-    let text: String = (1..=LINES).map(|n| format!("{{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":{n}}}\n")).collect();
-    let message = server.run_reading("task submit --from -", &text).fails(1);
-    let told: Vec<&str> = message.lines().collect();
-    assert!((1..=20).zip(&told).all(|(n, line)| line.starts_with(&format!("warning: line {n}: "))), "{message}");
-    assert_eq!(told[20..], [format!("warning: {} more were refused", LINES - 20)]);
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use taskqueue_core::time::Timestamp;
 use tempfile::TempDir;
 
@@ -152,10 +152,16 @@ impl Server {
     #[track_caller]
     pub(crate) fn submit(&self, id: &str, flags: &[&str]) {
         if flags.is_empty() {
-            self.exchange("PUT", &format!("tasks/{id}"), "{}").expect(201);
+            self.create(id, &json!({}));
         } else {
             self.run_with(&[&["task", "submit", "--id", id], flags].concat()).ok();
         }
+    }
+
+    /// Creates a task with this id and this body.
+    #[track_caller]
+    pub(crate) fn create(&self, id: &str, body: &Value) {
+        self.exchange("PUT", &format!("tasks/{id}"), &body.to_string()).expect(201);
     }
 
     /// A task as the API shows it.

@@ -23,17 +23,6 @@ fn new_tasks_appear_and_q_gives_the_terminal_back() {
 }
 
 #[test]
-fn columns_can_be_chosen() {
-    let server = Server::alone();
-    server.create(1, json!({"args": {"lr": 0.25}, "name": "first"}));
-    let arguments = ["task", "list", "--watch", "0.2", "--columns", "id,args.lr", "--sort", "-priority"];
-    let mut terminal = Terminal::for_queue(&server, 80, 24, &arguments);
-    let screen = terminal.wait_for("0.25");
-    assert!(screen.contains("args.lr") && !screen.contains("first"), "{screen}");
-    terminal.quit();
-}
-
-#[test]
 fn a_wrong_filter_ends_with_a_line_that_shows_where() {
     let server = Server::alone();
     let arguments = ["task", "list", "--watch", "--filter", "stats == 1"];

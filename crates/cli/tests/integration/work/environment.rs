@@ -16,6 +16,8 @@ fn the_environment_has_the_task_and_the_run() {
     server.create(1, json!({"args": {"seed": 7}, "routes": ["gpu"]}));
     let script = "env > variables; cat $TASKQUEUE_ARGS_FILE > args";
     let setup = Setup::new(&server).flags("--max-tasks 1 --route gpu").env("OTHER", "kept");
+    // Of another run: the task has no limit.
+    let setup = setup.env("TASKQUEUE_TIMEOUT_SECONDS", "7");
     let mut worker = setup.sh(script, &[]);
     worker.finish_well();
     let variables = worker.read("variables");

@@ -88,15 +88,6 @@ fn a_run_that_its_task_allows_too_little_time_is_ended_once_and_tried_again() {
     assert_eq!(server.assert_state(1, "failed", 2)["last_error"]["type"], "ExecutionTimeout");
 }
 
-#[test]
-fn a_command_knows_of_no_limit_that_its_task_does_not_have() {
-    let server = Server::with_tasks(1);
-    let setup = Setup::new(&server).flags("--max-tasks 1").env("TASKQUEUE_TIMEOUT_SECONDS", "7");
-    let mut worker = setup.sh("echo \"limit: $TASKQUEUE_TIMEOUT_SECONDS\" > limit", &[]);
-    worker.finish_well();
-    assert_eq!(worker.read("limit"), "limit: \n");
-}
-
 /// Makes everything of a run look as if it were this many days old.
 fn make_old(folder: &Path, days: u64) {
     let time = SystemTime::now() - Duration::from_secs(days * 86_400);

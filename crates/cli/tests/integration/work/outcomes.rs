@@ -60,17 +60,6 @@ fn exit_code_75_gives_the_task_back_uncharged() {
 }
 
 #[test]
-fn a_failed_run_is_tried_again_until_the_attempts_are_used_up() {
-    let server = Server::start();
-    server.create(1, json!({"max_attempts": 3}));
-    let mut worker = Setup::new(&server).flags("--max-tasks 3").sh("echo $TASKQUEUE_ATTEMPT >> attempts; exit 1", &[]);
-    worker.finish_well();
-    server.assert_state(1, "failed", 3);
-    assert_eq!(worker.read("attempts"), "1\n2\n3\n");
-    assert_eq!(worker.runs(1).len(), 3, "each run has its folder");
-}
-
-#[test]
 fn a_command_that_is_not_there_or_cannot_be_executed_fails_tasks_and_counts_for_the_guard() {
     for (program, kind) in [("no-such-command", "CommandNotFound"), ("./plain", "CommandNotExecutable")] {
         let server = Server::start();

@@ -40,19 +40,6 @@ fn a_run_directory_that_cannot_be_created_is_refused_before_anything_is_claimed(
 }
 
 #[test]
-fn wrong_flags_are_told_with_exit_code_2() {
-    let server = Server::start();
-    let out_of_range =
-        ["--jobs 0", "--jobs 2000", "--max-tasks 0", "--stop-after-failures 0", "--timeout 0", "--keep-runs 0"];
-    let wrong_slots = ["--slots 1,1", "--slots a", "--slots 1,2 --jobs 2"];
-    let wrong_values = ["--idle-timeout soon", "--heartbeat 0.1", "--on-stop explode", "--route //"];
-    for flags in [&out_of_range[..], &wrong_slots, &wrong_values].concat() {
-        Setup::new(&server).flags(flags).sh("true", &[]).finish().fails(2);
-    }
-    Setup::new(&server).start(&[]).finish().fails(2);
-}
-
-#[test]
 fn a_command_that_can_run_for_no_task_is_refused_before_anything_is_claimed() {
     let server = Server::with_tasks(1);
     for (program, told) in [
