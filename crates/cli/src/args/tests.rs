@@ -138,7 +138,8 @@ fn wrong_flags_of_the_worker_are_refused() {
 
 /// The names of a command and of all below it.
 fn commands_below(command: &clap::Command, path: &str) -> Vec<String> {
-    let own = command.get_subcommands().map(|inner| (inner, format!("{path} {}", inner.get_name()).trim().to_owned()));
+    let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    let own = shown.map(|inner| (inner, format!("{path} {}", inner.get_name()).trim().to_owned()));
     own.flat_map(|(inner, name)| [vec![name.clone()], commands_below(inner, &name)].concat()).collect()
 }
 

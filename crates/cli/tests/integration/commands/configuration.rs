@@ -12,7 +12,9 @@ fn sources_are_named_in_every_format_and_the_token_in_none() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("taskqueue.toml");
     write(&path, "token = 'hush'\nqueue = 'project'", 0o600);
-    let show = |format| finish(binary(folder.path()).args(["config", "show", "-o", format]));
+    // What is empty is as if it were not set.
+    let empty = [("TASKQUEUE_QUEUE", ""), ("TASKQUEUE_TOKEN", "")];
+    let show = |format| finish(binary(folder.path()).args(["config", "show", "-o", format]).envs(empty));
     let source = format!("file {}", path.display());
     assert_eq!(
         show("json").json(),

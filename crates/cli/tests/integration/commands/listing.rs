@@ -273,6 +273,7 @@ fn several_tasks_are_shown_and_a_missing_one_is_a_failure() {
     assert_eq!((&shown[0]["id"], &shown[1]["id"]), (&json!(B), &json!(A)));
     let table = server.run("task get t_aaaaaaaaaaaa t_bbbbbbbbbbbb").ok();
     assert_eq!(table.lines().filter(|line| line.starts_with("created_at")).count(), 2, "{table}");
+    server.run("task get t_zzzzzzzzzzzz").refuses_with(1, &["error: ", "task_not_found", ";"]);
     let ran = server.run("task get t_aaaaaaaaaaaa t_zzzzzzzzzzzz -o quiet").printed("t_aaaaaaaaaaaa\n");
     ran.fails_with(1, &["t_zzzzzzzzzzzz does not exist"]);
 }
