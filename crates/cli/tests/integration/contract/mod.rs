@@ -37,4 +37,4 @@ mod timeouts;
 mod waiting;
 mod workers;
 
-use super::{database, support};
+use super::support;

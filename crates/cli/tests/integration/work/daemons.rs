@@ -140,7 +140,7 @@ fn nothing_survives_a_keeper_that_is_killed_and_the_tasks_are_given_back() {
     let server = Server::start();
     let (worker, pids) = with_daemon(&server);
     kill_process(worker.keeper(), Signal::KILL).unwrap();
-    [1, 2].map(|n| server.wait_for(n, "pending"));
+    (1..=2).for_each(|n| drop(server.wait_for(n, "pending")));
     until("the end of everything", || processes::in_folder(&folder(&worker)).is_empty() && worker.alive().is_empty());
     assert!(pids.iter().all(|pid| !is_alive(pid)), "{pids:?}");
     assert_given_back(&server);
