@@ -128,8 +128,9 @@ fn a_server_that_is_not_there_yet_is_waited_for_too() {
 #[test]
 fn the_size_may_change_and_sigterm_gives_the_terminal_back() {
     let server = server_with_work();
-    let mut terminal = top(&server, 80, 24);
-    terminal.wait_for("gpu");
+    let mut terminal = top(&server, 40, 10);
+    let screen = terminal.wait_for("gpu");
+    assert!(screen.contains("> q") && screen.contains("[Routes]"), "{screen}");
     terminal.resize(100, 30);
     terminal.wait_for("FINISHED/S");
     terminal.resize(1, 1);
