@@ -49,10 +49,9 @@ taskqueue_store::conformance_tests! { fresh;
         highest_priority_first_then_first_in_first_out
         a_replayed_claim_returns_the_same_task_and_the_unchanged_lease
     }
-    runs { complete_stores_the_result_and_keeps_the_last_error }
+    actions { every_action_in_every_state_whoever_reports_it_and_its_repetition }
     updates { bulk_updates_count_matches_and_changes_and_leave_running_tasks_out }
-    lists { selections_select_what_they_say }
-    counts { kept_counts_stay_right_after_every_kind_of_action }
+    archive { lists_and_counts_leave_archived_tasks_out_unless_they_are_included }
     observations { observations_are_listed_filtered_counted_and_grouped }
     leases { a_lease_ends_at_the_scan_after_its_end }
     concurrency {
