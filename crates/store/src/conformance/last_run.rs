@@ -114,29 +114,3 @@ pub async fn a_waiting_claim_says_who_claims(fixture: Fixture) {
     assert_eq!(shown(&claimed.task), of_run(1, A, None));
     assert_eq!(read(&fixture).await, of_run(1, A, None));
 }
-
-pub async fn filters_find_tasks_by_who_ran_them(fixture: Fixture) {
-    fixture.create_many((1..=4).map(|id| (id, with_budget(99)))).await;
-    for (run, worker) in (1..).zip([A, B, A]) {
-        fixture.claimed(claim_by(worker, run)).await.unwrap();
-    }
-    fixture.ok(complete("q", 1, 1, object("{}"))).await;
-    fixture.ok(fail("q", 2, 2)).await;
-    let ended = run_id(1);
-    let cases = [
-        ("last_run.worker.host != 'a'", &[2][..]),
-        ("not last_run.worker.host == 'a'", &[2, 4]),
-        (r#"last_run.worker.nul == "\u0000""#, &[2]),
-        ("'pid' not in last_run.worker", &[2]),
-        ("missing(last_run.worker.pid)", &[2, 4]),
-        ("last_run.attempt == 1", &[1, 2, 3]),
-        ("last_run.run_id == None", &[3]),
-        (&format!("last_run.run_id not in ['{ended}', None]"), &[2]),
-        (&format!("not last_run.run_id == '{ended}'"), &[2, 3, 4]),
-    ];
-    for (filter, expected) in cases {
-        let tasks = fixture.walk("q", &filtered(filter), BY_ID, 2).await;
-        assert!(tasks.iter().map(|task| task.id).eq(expected.iter().map(task_id)), "{filter}: {tasks:?}");
-        assert_eq!(fixture.count(filtered(filter)).await, expected.len() as u64, "{filter}");
-    }
-}

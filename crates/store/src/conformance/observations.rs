@@ -11,13 +11,6 @@ async fn workers(fixture: &Fixture, in_queue: &str, filter: Option<&str>) -> Vec
     page.items
 }
 
-/// All pages of the observations of `q`.
-pub(super) async fn worker_pages(fixture: &Fixture, limit: u16) -> Vec<Vec<Observation>> {
-    let (store, in_queue) = (&fixture.store, queue("q"));
-    let query = |after| ObservationQuery { filter: None, limit, after };
-    page_reader::join(async |after| store.list_workers(&in_queue, query(after)).await).await.unwrap()
-}
-
 pub async fn a_report_is_seen_until_it_expires(fixture: Fixture) {
     let metadata = object(r#"{"gpu":1}"#);
     let report = Report { task_id: Some(task_id(7)), metadata, ..worker_report("a", WorkerStatus::Idle) };
@@ -111,9 +104,11 @@ pub async fn observations_are_listed_filtered_counted_and_grouped(fixture: Fixtu
 
 pub async fn pages_of_observations_join_without_gap(fixture: Fixture) {
     populate(&fixture).await;
-    let whole = workers(&fixture, "q", None).await;
+    let (whole, in_queue) = (workers(&fixture, "q", None).await, queue("q"));
     for limit in [1, 3, 9, 10, 11] {
-        let pages = worker_pages(&fixture, limit).await;
+        let query = |after| ObservationQuery { filter: None, limit, after };
+        let pages = page_reader::join(async |after| fixture.store.list_workers(&in_queue, query(after)).await).await;
+        let pages = pages.unwrap();
         assert!(pages.iter().all(|page| page.len() <= usize::from(limit)));
         assert_eq!(pages.concat(), whole);
     }

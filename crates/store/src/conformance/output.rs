@@ -16,8 +16,8 @@ pub(super) async fn read(fixture: &Fixture, offset: u64) -> Output {
     fixture.store.read_output(&queue("q"), task_id(1), offset, MOST_BYTES).await.unwrap()
 }
 
-async fn refused(fixture: &Fixture, in_queue: &str, id: u32, most_bytes: usize) -> Refusal {
-    match fixture.store.read_output(&queue(in_queue), task_id(id), 0, most_bytes).await {
+async fn refused(fixture: &Fixture, id: u32, most_bytes: usize) -> Refusal {
+    match fixture.store.read_output(&queue("q"), task_id(id), 0, most_bytes).await {
         Err(StoreError::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     }
@@ -43,23 +43,22 @@ pub async fn what_a_run_prints_is_read_from_any_offset_and_changes_nothing_of_it
 
 pub async fn a_task_that_printed_nothing_has_no_output(fixture: Fixture) {
     let fixture = running(fixture).await;
-    assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1));
+    assert_eq!(refused(&fixture, 1, MOST_BYTES).await, NO_OUTPUT(1));
     fixture.ok(print(1, 1, 5, "")).await;
-    assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1), "an empty text is none");
+    assert_eq!(refused(&fixture, 1, MOST_BYTES).await, NO_OUTPUT(1), "an empty text is none");
     let no_task = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(2) };
-    assert_eq!(refused(&fixture, "q", 2, MOST_BYTES).await, no_task);
-    assert_eq!(refused(&fixture, "other", 1, MOST_BYTES).await, Refusal::QueueNotFound { queue: queue("other") });
+    assert_eq!(refused(&fixture, 2, MOST_BYTES).await, no_task);
 }
 
 pub async fn output_that_is_turned_off_is_judged_and_not_kept(fixture: Fixture) {
     let fixture = running(fixture).await;
     let unkept = |run: u32| AddOutput { most_bytes: 0, ..print(1, run, 0, "text") };
     fixture.ok(unkept(1)).await;
-    assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1));
+    assert_eq!(refused(&fixture, 1, MOST_BYTES).await, NO_OUTPUT(1));
     assert_eq!(fixture.refused(unkept(2)).await, Refusal::StaleRun { run_id: run_id(2) });
     fixture.ok(print(1, 1, 0, "kept")).await;
     fixture.ok(AddOutput { offset: 4, ..unkept(1) }).await;
-    assert_eq!(refused(&fixture, "q", 1, 0).await, NO_OUTPUT(1), "what was kept before is not shown");
+    assert_eq!(refused(&fixture, 1, 0).await, NO_OUTPUT(1), "what was kept before is not shown");
     assert_eq!(read(&fixture, 0).await.text, "kept", "and is there when it is turned on again");
 }
 
@@ -78,8 +77,6 @@ pub async fn only_a_run_that_is_known_prints(fixture: Fixture) {
     assert_eq!(fixture.refused(print(1, 2, 0, "x")).await, stale(2));
     assert_eq!(fixture.refused(print(1, 9, 0, "x")).await, stale(9));
     assert_eq!(read(&fixture, 0).await.text, "of run 3");
-    let elsewhere = AddOutput { queue: queue("other"), ..print(1, 3, 0, "x") };
-    assert_eq!(fixture.refused(elsewhere).await, Refusal::QueueNotFound { queue: queue("other") });
 }
 
 pub async fn a_finished_run_prints_until_the_next_one_does(fixture: Fixture) {
@@ -139,14 +136,14 @@ pub async fn output_goes_with_its_task(fixture: Fixture) {
     let expected = Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(1) };
     assert_eq!(fixture.refused(print(1, 1, 0, "x")).await, expected);
     fixture.create(1, Definition::default()).await;
-    assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1));
+    assert_eq!(refused(&fixture, 1, MOST_BYTES).await, NO_OUTPUT(1));
     fixture.claim(2).await;
     fixture.ok(print(1, 2, 1, "anew")).await;
     assert_eq!(read(&fixture, 0).await.start, 1, "nothing is left of the one before");
     fixture.ok(cancel("q", 1)).await;
     fixture.ok(act_on_all("q", BulkAction::Delete, "status == 'cancelled'")).await;
     fixture.create(1, Definition::default()).await;
-    assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1), "after a bulk action");
+    assert_eq!(refused(&fixture, 1, MOST_BYTES).await, NO_OUTPUT(1), "after a bulk action");
 }
 
 pub async fn output_goes_with_its_queue(fixture: Fixture) {
@@ -154,10 +151,10 @@ pub async fn output_goes_with_its_queue(fixture: Fixture) {
     fixture.ok(print(1, 1, 0, "text")).await;
     fixture.ok(complete("q", 1, 1, object("{}"))).await;
     fixture.ok(delete_queue("q", true)).await;
-    assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, Refusal::QueueNotFound { queue: queue("q") });
+    assert_eq!(refused(&fixture, 1, MOST_BYTES).await, Refusal::QueueNotFound { queue: queue("q") });
     fixture.ok(create_queue("q")).await;
     fixture.create(1, Definition::default()).await;
-    assert_eq!(refused(&fixture, "q", 1, MOST_BYTES).await, NO_OUTPUT(1));
+    assert_eq!(refused(&fixture, 1, MOST_BYTES).await, NO_OUTPUT(1));
     fixture.claim(2).await;
     fixture.ok(print(1, 2, 2, "anew")).await;
     assert_eq!((read(&fixture, 0).await.start, &*read(&fixture, 0).await.text), (2, "anew"));

@@ -49,8 +49,6 @@ pub async fn only_the_active_run_says_how_far_it_is(fixture: Fixture) {
     assert_eq!(fixture.refused(progress(1, 1, "{}")).await, Refusal::RunFinalized { end: RunEnd::Fail });
     assert_eq!(shown(&fixture).await, None, "the claim has cleared it");
     assert!(ended.outcome.progress.is_some());
-    let elsewhere = ReportProgress { queue: queue("other"), ..progress(1, 2, "{}") };
-    assert_eq!(fixture.refused(elsewhere).await, Refusal::QueueNotFound { queue: queue("other") });
 }
 
 pub async fn progress_renews_no_lease_but_a_heartbeat_with_it_does(fixture: Fixture) {
@@ -151,50 +149,4 @@ pub async fn a_result_that_is_there_leaves_less_room_for_progress(fixture: Fixtu
     assert_eq!(fixture.refused(sized(51)).await, Refusal::TaskDataTooLarge);
     fixture.ok(sized(50)).await;
     fixture.ok(complete("q", 1, 1, object_of_bytes(52))).await;
-}
-
-pub async fn progress_is_an_item_of_a_report_of_several_runs(fixture: Fixture) {
-    fixture.ok(create_all(1..=3)).await;
-    fixture.claim_each(1..=3).await;
-    fixture.clock.advance_seconds(1);
-    let items = [
-        progress(1, 1, r#"{"step":1}"#).into(),
-        Heartbeat { progress: Some(object(r#"{"step":2}"#)), ..heartbeat("q", 2, 2) }.into(),
-        progress(3, 7, r#"{"step":3}"#).into(),
-        progress(1, 1, r#"{"step":4}"#).into(),
-        complete("q", 1, 1, object("{}")).into(),
-        progress(1, 1, r#"{"step":5}"#).into(),
-    ];
-    let renewed = fixture.now().plus_seconds(300);
-    let expected = [
-        Ok(None),
-        Ok(Some(renewed)),
-        Err(Refusal::StaleRun { run_id: run_id(7) }),
-        Ok(None),
-        Ok(None),
-        Err(Refusal::RunFinalized { end: RunEnd::Complete }),
-    ];
-    assert_eq!(fixture.ok(report_all(items)).await, expected);
-    let said = |task: Task| task.outcome.progress.map(|progress| progress.value);
-    assert_eq!(said(fixture.get(1).await), Some(object(r#"{"step":4}"#)));
-    assert_eq!(said(fixture.get(2).await), Some(object(r#"{"step":2}"#)));
-    assert_eq!(said(fixture.get(3).await), None);
-}
-
-pub async fn filters_find_tasks_by_progress(fixture: Fixture) {
-    fixture.ok(create_all(1..=4)).await;
-    fixture.claim_each(1..=3).await;
-    fixture.ok(progress(1, 1, r#"{"loss":0.5,"step":10}"#)).await;
-    fixture.ok(progress(2, 2, r#"{"step":20,"tag":"é"}"#)).await;
-    let found = [
-        ("progress.step >= 10", 2),
-        ("progress.step > 10 and status == 'running'", 1),
-        ("progress.loss < 0.6", 1),
-        ("progress.tag == 'é'", 1),
-        ("exists(progress.step)", 2),
-        ("missing(progress.step)", 2),
-    ];
-    for (filter, count) in found {
-        assert_eq!(fixture.count(filtered(filter)).await, count, "{filter}");
-    }
 }

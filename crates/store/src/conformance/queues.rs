@@ -143,8 +143,17 @@ pub async fn every_command_and_read_of_a_missing_queue_is_refused(fixture: Fixtu
         create("no", 1, Definition::default()),
         update("no", 1, to_priority(1)),
         update_all("no", "exists(id)", Update::default()),
+        CreateTasks { queue: queue("no"), ..create_all([1, 2]) },
+        act_on_all("no", BulkAction::Cancel, "exists(id)"),
+        ActOnTasks { dry_run: true, ..act_on_all("no", BulkAction::Delete, "exists(id)") },
         claim("no", "default", 1),
         claim("no", "default", 2),
+        ClaimTasks { queue: queue("no"), ..claim_all([1, 2]) },
+        ReportRuns { queue: queue("no"), ..report_all([heartbeat("q", 1, 1).into()]) },
+        ReportProgress { queue: queue("no"), ..progress(1, 1, "{}") },
+        AddOutput { queue: queue("no"), ..print(1, 1, 0, "x") },
+        ReportTelemetry { queue: queue("no"), ..measure(1, "{}") },
+        change_settings("no", SettingsPatch::default()),
         heartbeat("no", 1, 1),
         complete("no", 1, 1, object("{}")),
         fail("no", 1, 1),
@@ -173,6 +182,7 @@ pub async fn every_command_and_read_of_a_missing_queue_is_refused(fixture: Fixtu
     assert_eq!(store.list_workers(&no, workers).await.unwrap_err(), missing);
     assert_eq!(store.count_workers(&no, None).await.unwrap_err(), missing);
     assert_eq!(store.group_workers(&no, worker_groups).await.unwrap_err(), missing);
+    assert_eq!(store.read_output(&no, task_id(1), 0, 1_000).await.unwrap_err(), missing);
     assert_eq!(store.list_queues().await.unwrap(), [queue("q")], "nothing made the queue by itself");
 }
 
@@ -190,6 +200,7 @@ pub async fn equal_ids_in_two_queues_do_not_touch_each_other(fixture: Fixture) {
     fixture.ok(cancel("q", 1)).await;
     fixture.ok(delete("q", 2)).await;
     fixture.ok(update_all("q", "name == 'same'", to_priority(9))).await;
+    fixture.ok(act_on_all("q", BulkAction::Cancel, "name == 'same'")).await;
     fixture.ok(withdraw("q", 1)).await;
     assert_eq!(fixture.tasks("other").await, before);
     fixture.ok(delete_queue("q", true)).await;

@@ -1,9 +1,7 @@
 //! What workers measure: part of an observation, which it neither begins nor prolongs.
 
-use taskqueue_core::limits::{REPORT_METADATA_BYTES, TELEMETRY_BYTES};
 use taskqueue_core::observation::Telemetry;
 
-use super::observations::worker_pages;
 use super::prelude::*;
 
 /// The observation of worker 1.
@@ -23,8 +21,6 @@ pub async fn telemetry_of_a_worker_that_is_not_observed_is_refused(fixture: Fixt
     fixture.ok(withdraw("q", 1)).await;
     assert_eq!(fixture.refused(measure(1, "{}")).await, not_found, "not any more");
     assert_eq!(observed(&fixture).await, None);
-    let elsewhere = ReportTelemetry { queue: queue("none"), ..measure(1, "{}") };
-    assert_eq!(fixture.refused(elsewhere).await, Refusal::QueueNotFound { queue: queue("none") });
 }
 
 pub async fn telemetry_is_shown_and_prolongs_nothing(fixture: Fixture) {
@@ -59,44 +55,4 @@ pub async fn a_report_keeps_telemetry_and_an_expired_observation_has_none_left(f
     fixture.ok(withdraw("q", 1)).await;
     fixture.ok(observe("q", 1, "a", WorkerStatus::Busy)).await;
     assert_eq!(observed(&fixture).await.unwrap().telemetry, None, "after it went away");
-}
-
-pub async fn filters_find_workers_by_what_they_say_and_measure(fixture: Fixture) {
-    for worker in 1..=4 {
-        let metadata = object(&format!(r#"{{"gpus":{}}}"#, worker % 2));
-        let report = Report { metadata, ..worker_report("a", WorkerStatus::Idle) };
-        fixture.ok(ReportWorker { queue: queue("q"), id: worker_id(worker), report }).await;
-    }
-    fixture.ok(measure(1, r#"{"cpu":0.5,"host":"é"}"#)).await;
-    fixture.clock.advance_seconds(60);
-    fixture.ok(measure(2, r#"{"cpu":7}"#)).await;
-    let found = [
-        ("telemetry.cpu > 0.1", 2),
-        ("telemetry.cpu > 0.6", 1),
-        ("telemetry.host == 'é'", 1),
-        ("missing(telemetry.cpu)", 2),
-        ("telemetry_updated_at == None", 2),
-        ("telemetry_updated_at > \"2026-01-01T00:00:30Z\"", 1),
-        ("metadata.gpus == 1", 2),
-        ("metadata.gpus == 1 and exists(telemetry.cpu)", 1),
-    ];
-    for (filter, workers) in found {
-        let counted = fixture.store.count_workers(&queue("q"), Some(observation_filter(filter))).await;
-        assert_eq!(counted, Ok(workers), "{filter}");
-    }
-}
-
-pub async fn a_page_of_observations_ends_before_it_exceeds_its_bytes(fixture: Fixture) {
-    const WORKERS: usize = 520;
-    let (metadata, telemetry) = (object_of_bytes(REPORT_METADATA_BYTES), object_of_bytes(TELEMETRY_BYTES));
-    for worker in 0..WORKERS {
-        let report = Report { metadata: metadata.clone(), ..worker_report("a", WorkerStatus::Idle) };
-        fixture.ok(ReportWorker { queue: queue("q"), id: worker_id(worker), report }).await;
-        fixture.ok(ReportTelemetry { telemetry: telemetry.clone(), ..measure(worker, "{}") }).await;
-    }
-    let pages = worker_pages(&fixture, 1_000).await;
-    assert!(pages.iter().all(|page| page.len() * (REPORT_METADATA_BYTES + TELEMETRY_BYTES) <= PAGE_BYTES));
-    let ids: Vec<_> = pages.concat().into_iter().map(|observation| observation.id).collect();
-    assert_eq!(ids, (0..WORKERS).map(worker_id).collect::<Vec<_>>());
-    assert_eq!(pages.len(), 2, "a page is as full as it may be");
 }
