@@ -29,28 +29,6 @@ async fn key_of(fixture: &Fixture) -> QueueKey {
     fixture.store.list_queue_keys().await.unwrap()[0].0
 }
 
-pub async fn items_of_a_batch_are_counted_one_by_one(fixture: Fixture) {
-    fixture.ok(create_all(1..=4)).await;
-    fixture.ok(create_all(3..=5)).await;
-    fixture.ok(claim_all(1..=3)).await;
-    fixture.ok(claim_all(1..=4)).await;
-    let reports = [complete("q", 1, 1, object("{}")), fail("q", 2, 2), fail("q", 2, 2), unclaim("q", 3, 3)];
-    fixture.ok(report_all(reports.clone().map(Into::into))).await;
-    fixture.ok(report_all(reports.map(Into::into))).await;
-    assert_eq!(counted(&fixture, MINUTES).await, [5, 4, 1, 1, 1, 0, 0]);
-}
-
-pub async fn bulk_actions_count_each_task(fixture: Fixture) {
-    fixture.ok(create_all(1..=30)).await;
-    fixture.claim(1).await;
-    fixture.ok(act_on_all("q", BulkAction::Cancel, "exists(id)")).await;
-    fixture.ok(act_on_all("q", BulkAction::Cancel, "exists(id)")).await;
-    assert_eq!(counted(&fixture, MINUTES).await, [30, 1, 0, 0, 0, 0, 30]);
-    fixture.ok(act_on_all("q", BulkAction::Requeue, "exists(id)")).await;
-    fixture.ok(act_on_all("q", BulkAction::Delete, "exists(id)")).await;
-    assert_eq!(counted(&fixture, MINUTES).await, [30, 1, 0, 0, 0, 0, 30], "these are no events");
-}
-
 pub async fn a_lease_that_a_late_report_ends_has_expired_once(fixture: Fixture) {
     fixture.create_running(1, with_budget(3)).await;
     fixture.pass(LEASE_SECONDS - 1).await;
@@ -64,7 +42,8 @@ pub async fn a_lease_that_a_late_report_ends_has_expired_once(fixture: Fixture) 
 /// The tasks of `q`, by id, with their places in the pending order.
 async fn tasks(fixture: &Fixture) -> BTreeMap<TaskId, Task> {
     let mut tasks = BTreeMap::new();
-    for Task { id, .. } in fixture.tasks("q").await {
+    let every = TaskSelection { include_archived: true, ..all() };
+    for Task { id, .. } in fixture.walk("q", &every, BY_ID, 1000).await {
         tasks.insert(id, fixture.store.get_task(&queue("q"), id).await.unwrap());
     }
     tasks

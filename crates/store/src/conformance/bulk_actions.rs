@@ -11,64 +11,18 @@ fn acted(matched: u64, changed: u64) -> Acted {
     Acted { matched, changed }
 }
 
-/// A task of every state in `q`, each named after it, and a pending one in `r`.
+/// A task of every state in `q`.
 async fn one_of_each(fixture: Fixture) -> Fixture {
     for (id, run) in [("succeeded", 1), ("failed", 2), ("running", 3)] {
-        fixture.create(id, Definition { max_attempts: 1, ..named(id) }).await;
+        fixture.create(id, with_budget(1)).await;
         fixture.claim(run).await;
     }
     fixture.ok(complete("q", "succeeded", 1, object("{}"))).await;
     fixture.ok(fail("q", "failed", 2)).await;
-    fixture.create("cancelled", named("cancelled")).await;
+    fixture.create("cancelled", Definition::default()).await;
     fixture.ok(cancel("q", "cancelled")).await;
-    fixture.create("pending", named("pending")).await;
-    fixture.ok(create_queue("r")).await;
-    fixture.ok(create("r", "pending", named("pending"))).await;
+    fixture.create("pending", Definition::default()).await;
     fixture
-}
-
-async fn states(fixture: &Fixture) -> Vec<(String, Status)> {
-    let tasks = fixture.tasks("q").await.into_iter();
-    tasks.map(|task| (task.definition.name.unwrap().to_string(), task.lifecycle.status)).collect()
-}
-
-pub async fn a_bulk_action_changes_what_it_applies_to_and_nothing_else(fixture: Fixture) {
-    use Status::{Cancelled, Pending, Running, Succeeded};
-    let fixture = one_of_each(fixture).await;
-    let state = |name: &str, status| (name.to_owned(), status);
-    assert_eq!(fixture.ok(act_on_all("q", Requeue, "exists(id)")).await, acted(2, 2));
-    let after_requeue = vec![
-        state("succeeded", Succeeded),
-        state("cancelled", Pending),
-        state("pending", Pending),
-        state("running", Running),
-        state("failed", Pending),
-    ];
-    let sorted = |mut states: Vec<(String, Status)>| {
-        states.sort_by(|one, other| one.0.cmp(&other.0));
-        states
-    };
-    assert_eq!(sorted(states(&fixture).await), sorted(after_requeue));
-    let untouched = fixture.get("succeeded").await;
-    assert_eq!(fixture.ok(act_on_all("q", Cancel, "name != 'failed'")).await, acted(3, 3));
-    let after_cancel = vec![
-        state("succeeded", Succeeded),
-        state("cancelled", Cancelled),
-        state("pending", Cancelled),
-        state("running", Cancelled),
-        state("failed", Pending),
-    ];
-    assert_eq!(sorted(states(&fixture).await), sorted(after_cancel));
-    assert_eq!(fixture.get("succeeded").await, untouched);
-    assert_eq!(fixture.ok(act_on_all("q", Requeue, "name == 'running'")).await, acted(1, 1));
-    fixture.ok(claim("q", "default", 9)).await;
-    assert_eq!(fixture.ok(act_on_all("q", Delete, "exists(id)")).await, acted(4, 4));
-    let left = fixture.tasks("q").await;
-    assert_eq!(left.iter().map(|task| task.lifecycle.status).collect::<Vec<_>>(), [Running]);
-    assert_ne!(left[0].definition.name.as_deref(), Some("succeeded"));
-    assert_eq!(fixture.ok(act_on_all("q", Requeue, "status == 'failed' or status == 'pending'")).await, acted(0, 0));
-    assert_eq!(fixture.tasks("r").await.len(), 1, "another queue");
-    assert_kept_counts_are_right(&*fixture.store, "q").await;
 }
 
 pub async fn an_expectation_that_fails_changes_nothing(fixture: Fixture) {
@@ -95,27 +49,6 @@ pub async fn a_dry_run_only_counts(fixture: Fixture) {
         }
     }
     assert_eq!(fixture.tasks("q").await, before);
-}
-
-pub async fn a_bulk_action_on_a_missing_queue_is_refused(fixture: Fixture) {
-    for action in BulkAction::ALL {
-        for dry_run in [false, true] {
-            let act = ActOnTasks { dry_run, ..act_on_all("missing", action, "exists(id)") };
-            assert_eq!(fixture.refused(act).await, Refusal::QueueNotFound { queue: queue("missing") });
-        }
-    }
-}
-
-pub async fn tasks_are_requeued_in_the_order_of_their_creation(fixture: Fixture) {
-    fixture.ok(create_all(["c", "a", "d", "b"])).await;
-    for id in ["b", "d", "a", "c"] {
-        fixture.ok(cancel("q", id)).await;
-    }
-    fixture.create("e", Definition::default()).await;
-    assert_eq!(fixture.ok(act_on_all("q", Requeue, "exists(id)")).await, acted(4, 4));
-    for (run, id) in ["e", "c", "a", "d", "b"].into_iter().enumerate() {
-        assert_eq!(fixture.claim(run).await.task.id, task_id(id));
-    }
 }
 
 pub async fn run_ids_of_tasks_that_a_bulk_action_deletes_stay_used(fixture: Fixture) {
