@@ -62,46 +62,32 @@ async fn an_answer_that_does_not_come_within_the_limit_leaves_the_outcome_unknow
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_goes_away_before_the_beginning_takes_nothing() {
-    let (submission, pending) = submit();
-    let caller = waiting(pending);
-    pass(Duration::from_secs(1)).await;
-    caller.abort();
-    assert!(caller.await.unwrap_err().is_cancelled());
-    assert!(!submission.begin());
+async fn what_has_begun_is_done_although_its_caller_goes_away_and_nothing_else_is() {
+    for has_begun in [false, true] {
+        let (submission, pending) = submit();
+        let caller = waiting(pending);
+        pass(Duration::from_secs(1)).await;
+        assert!(!has_begun || submission.begin());
+        caller.abort();
+        assert!(caller.await.unwrap_err().is_cancelled());
+        assert_eq!(submission.begin(), has_begun);
+        if has_begun {
+            answer(submission, DONE);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_begun_is_done_although_its_caller_goes_away() {
-    let (submission, pending) = submit();
-    let caller = waiting(pending);
-    pass(Duration::from_secs(1)).await;
-    assert!(submission.begin());
-    caller.abort();
-    assert!(caller.await.unwrap_err().is_cancelled());
-    assert!(submission.begin());
-    answer(submission, DONE);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_command_that_waits_again_can_be_withdrawn() {
-    let (submission, pending) = submit();
-    let caller = waiting(pending);
-    assert!(submission.begin());
-    submission.postpone();
-    assert_eq!(caller.await.unwrap(), (Err(StoreError::Busy), BEGIN_LIMIT));
-    assert!(!submission.begin());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_command_that_waits_again_when_its_turn_was_over_is_busy_at_the_limit() {
-    let (submission, pending) = submit();
-    let caller = waiting(pending);
-    assert!(submission.begin());
-    pass(Duration::from_secs(6)).await;
-    submission.postpone();
-    assert_eq!(caller.await.unwrap(), (Err(StoreError::Busy), ANSWER_LIMIT));
-    assert!(!submission.begin());
+async fn a_command_that_waits_again_can_be_withdrawn_and_is_busy_at_the_limit_if_its_turn_was_over() {
+    for (begun_seconds, limit) in [(0, BEGIN_LIMIT), (6, ANSWER_LIMIT)] {
+        let (submission, pending) = submit();
+        let caller = waiting(pending);
+        assert!(submission.begin());
+        pass(Duration::from_secs(begun_seconds)).await;
+        submission.postpone();
+        assert_eq!(caller.await.unwrap(), (Err(StoreError::Busy), limit));
+        assert!(!submission.begin());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,14 +130,4 @@ async fn a_command_is_either_begun_or_withdrawn_and_never_both() {
         let withdrawn = pending.withdraw();
         assert_ne!(writer.await.unwrap(), withdrawn);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_that_comes_at_once_is_given_at_once() {
-    let (submission, pending) = submit();
-    let caller = waiting(pending);
-    pass(Duration::from_millis(1)).await;
-    assert!(submission.begin());
-    answer(submission, Err(StoreError::Unavailable));
-    assert_eq!(caller.await.unwrap().0, Err(StoreError::Unavailable));
 }

@@ -294,7 +294,7 @@ pub async fn a_task_with_1000_dependencies_waits_for_the_last_one(fixture: Fixtu
 }
 
 pub async fn more_dependents_than_one_transaction_settles_are_all_settled(fixture: Fixture) {
-    const MANY: usize = 2_300;
+    const MANY: usize = 1_300;
     fixture.create(0, with_priority(1)).await;
     fixture.create_many((1..=MANY).map(|id| (id, waits_for(&[0])))).await;
     succeed(&fixture, 0, 0).await;

@@ -127,7 +127,7 @@ pub async fn an_end_during_the_renewal_is_not_missed(fixture: Fixture) {
 }
 
 pub async fn an_end_at_any_moment_reaches_a_heartbeat_that_is_about_to_be_held(fixture: Fixture) {
-    for n in 0..200 {
+    for n in 0..100 {
         fixture.create_running(n, Definition::default()).await;
         let held = held(&fixture, n, &Arc::default());
         for _ in 0..n % 20 {

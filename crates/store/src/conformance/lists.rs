@@ -61,7 +61,7 @@ pub async fn every_order_and_direction_equals_a_plain_sort_at_every_limit(fixtur
         for descending in [false, true] {
             let order = TaskOrder { field, descending };
             let expected = sorted(everything.clone(), order);
-            for limit in [1, 2, 7, 44, 45, 46, 1000] {
+            for limit in [1, 7, 44, 45, 46] {
                 assert_eq!(fixture.walk("q", &all(), order, limit).await, expected, "{order:?} {limit}");
             }
             let page = fixture.page("q", &all(), order, 45, None).await;
@@ -108,48 +108,30 @@ pub async fn selections_select_what_they_say(fixture: Fixture) {
         for (field, descending) in fields.into_iter().flat_map(|field| [(field, false), (field, true)]) {
             let order = TaskOrder { field, descending };
             let expected = sorted(matching.clone(), order);
-            // A page for each task takes its time, so not in every case.
-            let limits = if n < general && descending { &[1, 3, 1000][..] } else { &[3, 1000] };
-            for limit in limits {
+            // What is one page is the same as the first of several: not in every case.
+            for limit in if n < general { &[3, 1000][..] } else { &[3] } {
                 assert_eq!(fixture.walk("q", &selection, order, *limit).await, expected, "{selection:?} {order:?}");
             }
         }
     }
 }
 
-pub async fn a_page_ends_before_it_exceeds_its_bytes(fixture: Fixture) {
+pub async fn a_page_is_as_small_as_its_asker_has_room_for_but_never_empty(fixture: Fixture) {
     // Half of them are large by their definition, half by their result.
-    for id in 0..18 {
-        let large = object_of_bytes(if id == 4 { 100 } else { 1_000_000 });
+    for id in 0..6 {
+        let large = object_of_bytes(if id == 4 { 100 } else { 100_000 });
         let (args, result) = if id % 2 == 0 { (large, object("{}")) } else { (object("{}"), large) };
-        fixture.create(format!("{id:02}"), Definition { args, ..Definition::default() }).await;
-        fixture.ok(update("q", format!("{id:02}"), Update { result: Some(result), ..Update::default() })).await;
+        fixture.create(id, Definition { args, ..Definition::default() }).await;
+        fixture.ok(update("q", id, Update { result: Some(result), ..Update::default() })).await;
     }
     for field in [OrderField::CreatedAt, OrderField::Id, OrderField::Priority] {
         for selection in [all(), filtered("args.a == 'no' or not (args.a == 'no')")] {
-            let order = TaskOrder { field, descending: false };
-            let first = fixture.page("q", &selection, order, 1000, None).await;
-            let bytes = |task: &Task| task.definition.args.as_str().len() + task.outcome.result.as_str().len();
-            let listed: usize = first.items.iter().map(bytes).sum();
-            assert!(listed <= PAGE_BYTES && listed > PAGE_BYTES - 1_100_000, "{listed}");
-            assert_eq!(first.items.len(), 17);
-            let second = fixture.page("q", &selection, order, 1000, first.next).await;
-            assert_eq!((second.items.len(), second.next), (1, None));
-        }
-    }
-}
-
-pub async fn a_page_is_as_small_as_its_asker_has_room_for_but_never_empty(fixture: Fixture) {
-    for id in 0..6 {
-        let args = object_of_bytes(if id == 4 { 100 } else { 100_000 });
-        fixture.create(id, Definition { args, ..Definition::default() }).await;
-    }
-    for field in [OrderField::CreatedAt, OrderField::Id, OrderField::Priority] {
-        let order = TaskOrder { field, descending: false };
-        for (max_bytes, expected) in [(0, vec![1; 6]), (150_000, vec![1, 1, 1, 2, 1]), (250_000, vec![2, 3, 1])] {
-            let query = TaskQuery { selection: all(), order, limit: 1000, after: None, max_bytes };
-            let pages = page_reader::pages(&*fixture.store, &queue("q"), query).await.unwrap();
-            assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), expected, "{max_bytes} {field:?}");
+            for (max_bytes, expected) in [(0, vec![1; 6]), (150_000, vec![1, 1, 1, 2, 1]), (250_000, vec![2, 3, 1])] {
+                let (selection, order) = (selection.clone(), TaskOrder { field, descending: false });
+                let query = TaskQuery { selection, order, limit: 1000, after: None, max_bytes };
+                let pages = page_reader::pages(&*fixture.store, &queue("q"), query.clone()).await.unwrap();
+                assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), expected, "{query:?}");
+            }
         }
     }
 }

@@ -61,14 +61,14 @@ pub async fn a_bulk_patch_is_applied_to_the_own_value_of_each_task(fixture: Fixt
         0 => format!(r#"{{"id":{id},"long":"{long}","m":{{"k":1}}}}"#),
         _ => format!(r#"{{"id":{id},"m":{{"k":1,"n":{id}}}}}"#),
     };
-    fixture.create_many((0..1_020).map(|id| (id, with_args(&args(id))))).await;
+    fixture.create_many((0..520).map(|id| (id, with_args(&args(id))))).await;
     fixture.claim("run").await;
     fixture.ok(update("q", 7, patch(r#"{"m":{"k":2},"id":null,"seed":1}"#, "{}"))).await;
     fixture.clock.advance_seconds(1);
     let bulk = patch(r#"{"m":{"k":2},"id":null,"seed":1}"#, "{}");
     let answer = fixture.ok(update_all("q", "exists(args.m.k)", bulk.clone())).await;
-    assert_eq!(answer, Updated { matched: 1_019, updated: 1_018 }, "one is running, one has the values already");
-    for id in [1, 99, 100, 101, 500, 1_000, 1_019] {
+    assert_eq!(answer, Updated { matched: 519, updated: 518 }, "one is running, one has the values already");
+    for id in [1, 99, 100, 101, 500, 519] {
         let expected = match id % 100 {
             0 => format!(r#"{{"long":"{long}","m":{{"k":2}},"seed":1}}"#),
             _ => format!(r#"{{"m":{{"k":2,"n":{id}}},"seed":1}}"#),
@@ -82,10 +82,10 @@ pub async fn a_bulk_patch_is_applied_to_the_own_value_of_each_task(fixture: Fixt
     assert_eq!(fixture.get(0).await.definition.args, object(&args(0)), "the running one");
     let shorter = patch(r#"{"long":null}"#, r#"{"was":"long"}"#);
     let answer = fixture.ok(update_all("q", "exists(args.long)", shorter)).await;
-    assert_eq!(answer, Updated { matched: 10, updated: 10 });
+    assert_eq!(answer, Updated { matched: 5, updated: 5 });
     let task = fixture.get(100).await.definition;
     assert_eq!((task.args, task.metadata), (object(r#"{"m":{"k":2},"seed":1}"#), object(r#"{"was":"long"}"#)));
-    assert_eq!(fixture.ok(update_all("q", "exists(id)", bulk)).await, Updated { matched: 1_019, updated: 0 });
+    assert_eq!(fixture.ok(update_all("q", "exists(id)", bulk)).await, Updated { matched: 519, updated: 0 });
 }
 
 pub async fn a_bulk_patch_that_is_too_large_for_one_task_changes_none(fixture: Fixture) {

@@ -108,7 +108,7 @@ pub async fn a_task_without_output_is_not_waited_for(fixture: Fixture) {
 
 pub async fn output_at_any_moment_reaches_a_read_that_is_about_to_wait(fixture: Fixture) {
     printing(&fixture, 1).await;
-    for n in 0..200 {
+    for n in 0..100 {
         let read = follow(&fixture, 1, 3 + n, &Arc::default());
         for _ in 0..n % 20 {
             yield_now().await;
@@ -120,7 +120,7 @@ pub async fn output_at_any_moment_reaches_a_read_that_is_about_to_wait(fixture: 
 }
 
 pub async fn an_end_at_any_moment_reaches_a_read_that_is_about_to_wait(fixture: Fixture) {
-    for n in 0..100 {
+    for n in 0..60 {
         printing(&fixture, n).await;
         let read = follow(&fixture, n, 3, &Arc::default());
         for _ in 0..n % 20 {

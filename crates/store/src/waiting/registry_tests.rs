@@ -382,14 +382,3 @@ fn a_look_of_the_backend_wakes_as_many_as_there_are_tasks() {
     assert_eq!(woken(&mut registry, &ids).len(), 5);
     assert_eq!(registry.waiting_routes(), [(queue("q"), route("default"), 0)]);
 }
-
-#[test]
-fn what_the_backend_sees_while_somebody_looks_makes_it_look_again() {
-    let mut registry = Registry::default();
-    let id = registry.register(&queue("q"), &route("default"));
-    for (queue, route, _) in registry.waiting_routes() {
-        registry.wake_for_route(&queue, &route, 1);
-    }
-    assert!(!registry.park(id).0);
-    assert!(registry.park(id).0);
-}
