@@ -50,6 +50,25 @@ fn start<W: Write>(fixture: &Fixture, command: W) -> JoinHandle<Result<W::Answer
     tokio::spawn(async move { command.write_to(&*store).await })
 }
 
+/// Commands that wait as long as somebody else holds a task of `q`, and change nothing meanwhile. Their answers when it is let go.
+async fn answers_of_those_who_wait<W: Write>(
+    (storage, fixture): (&Fresh, &Fixture),
+    held: &str,
+    commands: Vec<W>,
+) -> Vec<W::Answer> {
+    let (stranger, before) = (Stranger::holds(storage, held).await, fixture.tasks("q").await);
+    let mut waiting: Vec<_> = commands.into_iter().map(|command| start(fixture, command)).collect();
+    assert!(timeout(Duration::from_millis(500), &mut waiting[0]).await.is_err(), "it was answered too early");
+    assert!(!waiting.iter().any(JoinHandle::is_finished), "one was answered too early");
+    assert_eq!(fixture.tasks("q").await, before, "nothing has changed");
+    stranger.lets_go().await;
+    let mut answers = Vec::new();
+    for command in waiting {
+        answers.push(timeout(MOMENT, command).await.expect("at once").unwrap().unwrap());
+    }
+    answers
+}
+
 async fn end(storage: Fresh, fixture: Fixture) {
     fixture.store.close().await;
     assert_tables_are_consistent(&storage.database).await;
@@ -59,12 +78,8 @@ async fn end(storage: Fresh, fixture: Fixture) {
 async fn a_claim_waits_for_a_task_that_another_transaction_holds() {
     let (storage, fixture) = with_queue().await;
     fixture.create("x", Definition::default()).await;
-    let stranger = Stranger::holds(&storage, "x").await;
-    let mut claiming = start(&fixture, claim("q", "default", 1));
-    assert!(timeout(Duration::from_secs(1), &mut claiming).await.is_err(), "it was answered too early");
-    stranger.lets_go().await;
-    let answer = timeout(MOMENT, claiming).await.expect("at once").unwrap();
-    assert!(matches!(answer, Ok(Some(_))), "{answer:?}");
+    let answers = answers_of_those_who_wait((&storage, &fixture), "x", vec![claim("q", "default", 1)]).await;
+    assert!(answers[0].is_some());
     end(storage, fixture).await;
 }
 
@@ -158,11 +173,8 @@ async fn claims_of_several_wait_as_a_whole_for_a_task_that_another_transaction_h
     let stranger = Stranger::holds(&storage, "y").await;
     let enough = fixture.ok(claim_all([1])).await;
     assert!(matches!(&enough[..], [Ok(Some(_))]), "what is there is enough: {enough:?}");
-    let mut claiming = start(&fixture, claim_all([2, 3, 4]));
-    assert!(timeout(Duration::from_secs(1), &mut claiming).await.is_err(), "it was answered too early");
-    assert_eq!(fixture.count_by_status().await, [2, 1, 0, 0, 0], "nothing was claimed");
     stranger.lets_go().await;
-    let items = timeout(MOMENT, claiming).await.expect("at once").unwrap().unwrap();
+    let items = answers_of_those_who_wait((&storage, &fixture), "y", vec![claim_all([2, 3, 4])]).await.remove(0);
     let ids: Vec<_> = items.iter().map(|item| item.as_ref().unwrap().as_ref().map(|claimed| claimed.task.id)).collect();
     assert_eq!(ids, [Some(task_id("y")), Some(task_id("z")), None]);
     end(storage, fixture).await;
@@ -199,14 +211,8 @@ async fn progress_and_output_wait_for_a_task_that_another_transaction_holds() {
     let (storage, fixture) = with_queue().await;
     fixture.create_running("x", Definition::default()).await;
     fixture.ok(print("x", "x", 0, "one ")).await;
-    let stranger = Stranger::holds(&storage, "x").await;
-    let mut progressing = start(&fixture, progress("x", "x", r#"{"step":1}"#));
-    let mut printing = start(&fixture, print("x", "x", 4, "two"));
-    assert!(timeout(Duration::from_millis(500), &mut progressing).await.is_err(), "it was answered too early");
-    assert!(!printing.is_finished(), "it was answered too early");
-    stranger.lets_go().await;
-    assert_eq!(timeout(MOMENT, progressing).await.expect("at once").unwrap(), Ok(()));
-    assert_eq!(timeout(MOMENT, &mut printing).await.expect("at once").unwrap(), Ok(()));
+    let waiting = commands![progress("x", "x", r#"{"step":1}"#), print("x", "x", 4, "two")];
+    answers_of_those_who_wait((&storage, &fixture), "x", waiting).await;
     let output = fixture.store.read_output(&queue("q"), task_id("x"), 0, 1_000).await.unwrap();
     assert_eq!(output.text, "one two");
     end(storage, fixture).await;
