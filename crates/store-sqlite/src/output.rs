@@ -297,7 +297,7 @@ mod tests {
         while opened.count("purges") > 0 {
             opened.ok(create_queue("r")).await;
         }
-        assert_eq!((opened.number(rows), opened.count("tasks")), (0, 0));
+        assert_eq!((opened.number(rows), opened.count("tasks"), opened.count("definitions")), (0, 0, 0));
     }
 
     /// A migrated database in memory, with the steps that SQLite takes on it counted.

@@ -336,50 +336,6 @@ fn one_long_command_comes_between_two_batches() {
     }
 }
 
-/// The 50 milliseconds that a heartbeat waits at most for commands of several items, as items: one takes less than 30
-/// microseconds. Clocks say nothing on a machine that does something else meanwhile.
-const MOST_ITEMS_BEFORE: usize = 1_600;
-
-#[test]
-fn a_heartbeat_waits_for_one_transaction_of_items_however_many_are_queued() {
-    let (mut writer, _folder) = writer();
-    assert!(serve_one(&mut writer, create("q", "x", with_priority(1))).is_ok());
-    assert!(serve_one(&mut writer, claim("q", "default", "x")).is_ok());
-    let (requests, mut backlog) = WriteQueue::new();
-    let mut answers = Vec::new();
-    for batch in 0..12 {
-        let (write, answer) = queued(create_all((0..1_000).map(|n| format!("{batch}x{n}"))));
-        requests.submit(write).unwrap();
-        answers.push(answer);
-    }
-    // It comes when a transaction has just begun, and again when the next one has.
-    for _ in 0..3 {
-        let mut items_before = 0;
-        let mut heartbeats = Vec::new();
-        let mut is_done = false;
-        while !is_done {
-            let batch = writer.next_batch(&mut backlog).unwrap();
-            items_before += batch.iter().map(|write| write.items).sum::<usize>();
-            is_done = batch.iter().any(|write| matches!(write.request, WriteRequest::Heartbeat(_)));
-            if heartbeats.is_empty() {
-                let (write, answer) = queued(heartbeat("q", "x", "x"));
-                requests.submit(write).unwrap();
-                heartbeats.push(answer);
-            }
-            writer.with_claim_index(|writer| writer.execute(batch));
-        }
-        assert!(items_before <= MOST_ITEMS_BEFORE, "{items_before} items");
-        assert!(wait(heartbeats.remove(0)).is_ok());
-    }
-    requests.close();
-    while let Some(batch) = writer.next_batch(&mut backlog) {
-        writer.with_claim_index(|writer| writer.execute(batch));
-    }
-    for answer in answers {
-        assert!(wait(answer).unwrap().iter().all(|created| *created == Ok(true)), "all are done in their turn");
-    }
-}
-
 #[test]
 fn a_command_that_was_withdrawn_is_not_done() {
     let (mut writer, _folder) = writer();

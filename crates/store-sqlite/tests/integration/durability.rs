@@ -244,42 +244,6 @@ async fn a_copy_of_the_files_holds_whatever_was_answered_before() {
     assert_sound(&copy.file());
 }
 
-/// Creates that many tasks at once.
-async fn create_many(fixture: &Fixture, in_queue: &'static str, tasks: usize) {
-    let mut writes = JoinSet::new();
-    for id in 0..tasks {
-        let store = Arc::clone(&fixture.store);
-        writes.spawn(async move { store.write(create(in_queue, id, Definition::default())).await.unwrap() });
-    }
-    assert_eq!(writes.join_all().await.len(), tasks);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_big_deleted_queue_is_purged_while_other_writes_go_on() {
-    let (folder, fixture) = with_queue().await;
-    fixture.ok(create_queue("big")).await;
-    create_many(&fixture, "big", 3_000).await;
-    for run in 0..20 {
-        let claimed = fixture.claimed(claim("big", "default", run)).await.unwrap();
-        fixture.ok(fail("big", &claimed.task.id.as_str()[2..], run)).await;
-    }
-    fixture.ok(delete_queue("big", true)).await;
-    let mut written = 0;
-    loop {
-        fixture.create(written, Definition::default()).await;
-        written += 1;
-        if count(&folder.look(), "SELECT count(*) FROM purges") == 0 {
-            break;
-        }
-        assert!(written < 20_000, "the purge starves");
-    }
-    assert_eq!(count(&folder.look(), "SELECT count(*) FROM tasks"), written);
-    assert_eq!(fixture.count(all()).await, u64::try_from(written).unwrap());
-    fixture.store.close().await;
-    assert_sound(&folder.file());
-    assert_eq!(count(&folder.look(), "SELECT count(*) FROM definitions"), written);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_space_of_a_deleted_queue_is_used_again() {
     let (folder, fixture) = with_queue().await;
@@ -287,9 +251,9 @@ async fn the_space_of_a_deleted_queue_is_used_again() {
     for round in 0..3 {
         let name = format!("big{round}");
         fixture.ok(create_queue(&name)).await;
-        for id in 0..2_000 {
-            fixture.ok(create(&name, id, Definition { args: object_of_bytes(500), ..Definition::default() })).await;
-        }
+        let large = Definition { args: object_of_bytes(500), ..Definition::default() };
+        let tasks = (0..1_000).map(|id| (task_id(id), Box::new(large.clone().into()))).collect();
+        fixture.ok(CreateTasks { queue: queue(&name), tasks }).await;
         pages.push(count(&folder.look(), "SELECT page_count FROM pragma_page_count"));
         fixture.ok(delete_queue(&name, true)).await;
         until("the queue is purged", || async { count(&folder.look(), "SELECT count(*) FROM purges") == 0 }).await;
@@ -301,7 +265,7 @@ async fn the_space_of_a_deleted_queue_is_used_again() {
 async fn a_run_id_of_a_queue_under_purge_owns_one_task_at_most_after_a_restart() {
     let (folder, fixture) = with_queue().await;
     fixture.ok(create_queue("dead")).await;
-    create_many(&fixture, "dead", 3_000).await;
+    fixture.ok(CreateTasks { queue: queue("dead"), ..create_all(0..1_000) }).await;
     // Purged last: the highest id, created last.
     fixture.ok(create("dead", "zzz", with_routes(&["only"]))).await;
     fixture.claimed(claim("dead", "only", 1)).await.unwrap();
