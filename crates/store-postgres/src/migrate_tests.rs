@@ -199,7 +199,7 @@ async fn a_newer_and_a_changed_schema_are_refused() {
 async fn a_role_that_owns_nothing_but_its_schema_is_enough() {
     let database = Cluster::shared().database();
     let url = database.password_url("x");
-    let role = url.split("://").nth(1).unwrap().split(':').next().unwrap().to_owned();
+    let role = database.role();
     database.admin(&format!("ALTER DATABASE {} OWNER TO postgres", database.name()));
     let error = migrated(&url, "taskqueue").await.unwrap_err();
     assert!(matches!(error, OpenError::NoRight(..)), "{error:?}");
@@ -215,7 +215,7 @@ async fn a_role_that_owns_nothing_but_its_schema_is_enough() {
 async fn a_schema_that_is_up_to_date_needs_no_right_to_change_it() {
     let database = Cluster::shared().database();
     let url = database.password_url("x");
-    let role = url.split("://").nth(1).unwrap().split(':').next().unwrap().to_owned();
+    let role = database.role();
     database.admin(&format!("ALTER DATABASE {} OWNER TO postgres", database.name()));
     migrated(&database.url(), "taskqueue").await.unwrap();
     let error = migrated(&url, "taskqueue").await.unwrap_err();

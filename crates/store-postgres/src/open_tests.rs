@@ -111,7 +111,7 @@ async fn a_database_that_cannot_hold_every_text_is_refused() {
 async fn too_many_clients_are_a_busy_database() {
     let database = Cluster::shared().database();
     let url = database.password_url("x");
-    let role = url.split("://").nth(1).unwrap().split(':').next().unwrap();
+    let role = database.role();
     database.admin(&format!("ALTER ROLE {role} CONNECTION LIMIT 1"));
     let connector = connector(&url);
     let first = connector.client(None).await.unwrap();
@@ -215,7 +215,7 @@ async fn commits_that_are_not_waited_for_are_told() {
 async fn a_setting_of_the_role_counts() {
     let database = Cluster::shared().database();
     let url = database.password_url("x");
-    let role = url.split("://").nth(1).unwrap().split(':').next().unwrap();
+    let role = database.role();
     database.admin(&format!("ALTER ROLE {role} SET synchronous_commit = off"));
     let told = weaknesses(&connector(&url).client(None).await.unwrap()).await.unwrap();
     assert_eq!(told.len(), 1, "{told:?}");

@@ -73,7 +73,8 @@ impl Database {
         self.address.url_as(&format!("{role}:{}", encode(password)), name)
     }
 
-    fn role(&self) -> String {
+    /// The owner that [`password_url`](Self::password_url) makes.
+    pub fn role(&self) -> String {
         format!("{}_owner", self.name)
     }
 

@@ -1,9 +1,10 @@
-//! A server and its databases: isolation, accounts, stops, crashes, settings.
+//! A server and its databases: isolation, settings, and who may stop it. Stops, crashes and accounts are seen in the tests of the
+//! stores, which use them.
 
 use std::env;
 use std::process::Command;
 
-use taskqueue_test_postgres::{Cluster, eventually, is_alive};
+use taskqueue_test_postgres::{Cluster, is_alive};
 
 fn text(value: &str) -> Vec<Vec<Option<String>>> {
     vec![vec![Some(value.to_owned())]]
@@ -32,28 +33,6 @@ fn a_database_is_gone_when_dropped_even_with_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_can_be_called_inside_a_runtime() {
-    let database = Cluster::shared().database();
-    assert_eq!(database.rows("SELECT 1"), text("1"));
-    assert_eq!(Cluster::shared().terminate_backends(&database), 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_database_is_reached_over_tcp_the_socket_and_with_a_password() {
-    let cluster = Cluster::private();
-    let database = cluster.database();
-    let password = "it's / a:p@ss?";
-    let urls = [database.url(), database.socket_url(), database.password_url(password)];
-    for url in &urls {
-        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
-        client.batch_execute("SELECT 1").await.unwrap();
-    }
-    let wrong = urls[2].replace("%3F", "");
-    assert!(tokio_postgres::connect(&wrong, tokio_postgres::NoTls).await.is_err(), "a wrong password");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn terminated_connections_are_those_of_one_database() {
     let (one, other) = (Cluster::shared().database(), Cluster::shared().database());
     let (ended, connection) = tokio_postgres::connect(&one.url(), tokio_postgres::NoTls).await.unwrap();
@@ -64,25 +43,6 @@ async fn terminated_connections_are_those_of_one_database() {
     assert!(ending.await.unwrap().is_err());
     assert!(ended.is_closed());
     kept.batch_execute("SELECT 1").await.unwrap();
-}
-
-#[test]
-fn committed_rows_survive_stops_and_crashes() {
-    let cluster = Cluster::private();
-    let database = cluster.database();
-    database.admin("CREATE TABLE kept (n int); INSERT INTO kept VALUES (1)");
-    let first = cluster.pid();
-    cluster.crash();
-    assert!(!is_alive(first));
-    cluster.start();
-    assert_ne!(cluster.pid(), first);
-    database.admin("INSERT INTO kept VALUES (2)");
-    cluster.restart();
-    database.admin("INSERT INTO kept VALUES (3)");
-    cluster.stop();
-    cluster.start();
-    assert_eq!(database.rows("SELECT string_agg(n::text, ' ' ORDER BY n) FROM kept"), text("1 2 3"));
-    cluster.crash();
 }
 
 #[test]
@@ -114,15 +74,6 @@ fn a_private_server_and_its_files_are_gone_when_dropped() {
 #[should_panic(expected = "use Cluster::private()")]
 fn nobody_stops_the_server_that_all_tests_share() {
     Cluster::shared().stop();
-}
-
-#[test]
-fn a_stopped_server_does_not_hold_up_the_end_of_a_test() {
-    let cluster = Cluster::private();
-    let database = cluster.database();
-    cluster.stop();
-    drop(database);
-    eventually("what is so already", || true);
 }
 
 #[test]
