@@ -36,6 +36,31 @@ async fn a_waiting_claim_is_answered_by_a_creation_and_its_connection_goes_on() 
 }
 
 #[tokio::test]
+async fn the_end_of_a_run_answers_all_its_held_heartbeats_and_their_connections_go_on() {
+    let served = serve(10).await;
+    served.create_running(1).await;
+    served.create_running(2).await;
+    let mut both = [served.send(&heartbeat(1, WAIT)).await, served.send(&heartbeat(1, WAIT)).await];
+    let mut other = served.send(&heartbeat(2, WAIT)).await;
+    served.await_held(3).await;
+    let unclaim = heartbeat(1, "").replace("/heartbeat", "/unclaim");
+    let mut ending = served.send(&unclaim).await;
+    assert_eq!(status_and_wait(&read(&mut ending).await.0), ("204", None));
+    for stream in &mut both {
+        let (head, body) = read(stream).await;
+        assert_eq!(status_and_wait(&head), ("409", None));
+        assert!(body.contains(r#""code":"run_finalized""#) && body.contains(r#""action":"unclaim""#), "{body}");
+        stream.write_all(HEALTH.as_bytes()).await.unwrap();
+        assert!(read(stream).await.1.contains("api_version"));
+    }
+    served.await_held(1).await;
+    served.cancel(2).await;
+    let (head, body) = read(&mut other).await;
+    assert_eq!(status_and_wait(&head), ("409", None));
+    assert!(body.contains(r#""action":"cancel""#), "{body}");
+}
+
+#[tokio::test]
 async fn a_connection_that_was_to_be_closed_is_closed_after_the_wait() {
     let served = serve(10).await;
     let old = claim(2, WAIT).replace("HTTP/1.1", "HTTP/1.0");

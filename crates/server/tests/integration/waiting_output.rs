@@ -23,10 +23,6 @@ impl Served {
         self.create_running(n).await;
         self.print(n, 0, "abc").await;
     }
-
-    async fn cancel(&self, n: usize) {
-        self.store.write(ActOnTask { queue: queue(), id: task_id(n), action: TaskAction::Cancel }).await.unwrap();
-    }
 }
 
 /// A server with task 1, running as run 1, which has printed `abc`.

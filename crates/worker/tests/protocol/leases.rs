@@ -17,12 +17,17 @@ async fn a_run_continues_whatever_goes_wrong_with_heartbeats() {
             refusal(401, "unauthorized"),
             refusal(422, "invalid_request"),
             refusal(429, "slow_down"),
+            Reply::Garbage("\x16\x03\x01 this is not HTTP\r\n\r\n"),
+            Reply::Garbage("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"half\":"),
+            Reply::Answer(200, "", "<html>hello</html>".to_owned()),
+            Reply::Answer(302, "Location: /login\r\n", String::new()),
+            Reply::Answer(409, "", "[]".to_owned()),
             Reply::Silence,
             lease(),
         ],
     );
     let (worker, run) = TestWorker::running(&server, for_tasks(1)).await;
-    server.until("heartbeat", 11).await;
+    server.until("heartbeat", 16).await;
     assert_eq!(*run.run.control.borrow(), RunControl::Continue);
     run.succeed();
     assert_eq!(worker.end().await.1.succeeded, 1);

@@ -46,6 +46,9 @@ fn a_name_and_metadata_tell_workers_of_one_machine_apart() {
     let flags = "--jobs 2 --name left --metadata rack=7 --metadata cost.centre=ai";
     let mut worker = Setup::new(&server).flags(flags).sh("true", &[]);
     until("its observations", || server.workers().len() == 2);
+    let mut slots: Vec<u64> = server.workers().iter().filter_map(|seen| seen["metadata"]["slot"].as_u64()).collect();
+    slots.sort_unstable();
+    assert_eq!(slots, [0, 1]);
     for seen in server.workers() {
         let metadata = &seen["metadata"];
         assert_eq!((&metadata["name"], &metadata["rack"]), (&json!("left"), &json!(7)), "{metadata}");

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use taskqueue_core::definition::Definition;
 use taskqueue_core::ids::{QueueName, RunId, TaskId};
+use taskqueue_core::lifecycle::TaskAction;
 use taskqueue_core::selection::TaskSelection;
 use taskqueue_core::settings::Retention;
 use taskqueue_core::task::Status;
 use taskqueue_core::time::Timestamp;
 use taskqueue_server::{Config, Limits, Listener, Listeners, run};
-use taskqueue_store::command::{AddOutput, CreateQueue, CreateTask};
+use taskqueue_store::command::{ActOnTask, AddOutput, CreateQueue, CreateTask};
 use taskqueue_store::conformance::ManualClock;
 use taskqueue_store::conformance::model::ModelStore;
 use taskqueue_store::{Store, StoreExt};
@@ -125,6 +126,10 @@ impl Served {
     pub(crate) async fn create_running(&self, n: usize) {
         self.create(n).await;
         assert_eq!(status_and_wait(&read(&mut self.send(&claim(n, "")).await).await.0).0, "200");
+    }
+
+    pub(crate) async fn cancel(&self, n: usize) {
+        self.store.write(ActOnTask { queue: queue(), id: task_id(n), action: TaskAction::Cancel }).await.unwrap();
     }
 
     /// Waits until so many heartbeats are held. Those whose renewal is still under way count too.
