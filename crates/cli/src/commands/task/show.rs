@@ -407,7 +407,7 @@ impl View for WatchView {
 
 #[cfg(test)]
 mod tests {
-    use taskqueue_client::Status;
+    use taskqueue_client::{JsonObject, Status};
     use taskqueue_core::filter::Number;
 
     use super::*;
@@ -498,6 +498,15 @@ mod tests {
             "every 2s  1 task in default  08:00:00 UT",
         ];
         assert_eq!(shown(&view, 40, 3), expected);
+    }
+
+    #[test]
+    fn the_columns_are_those_that_were_named() {
+        let named = ["id", "args.lr"].map(FieldPath::new).to_vec();
+        let mut view = WatchView::new(QueueName::parse("default").unwrap(), Some(named));
+        let args = JsonObject::from_canonical(r#"{"lr":0.25}"#);
+        view.update(page(vec![Task { args, name: Some("first".into()), ..task(1) }]), Instant::now());
+        assert_eq!(shown(&view, 40, 4)[..2], ["ID              args.lr", "t_000000000001     0.25"]);
     }
 
     #[test]

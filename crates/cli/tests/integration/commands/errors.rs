@@ -109,8 +109,15 @@ fn a_busy_server_is_explained_without_the_words_of_its_api() {
 
 #[test]
 fn wrong_usage_is_exit_code_2_and_names_the_help_of_the_command() {
-    run_alone("task list --limit 0").refuses_with(2, &["taskqueue task list --help"]);
-    run_alone("task submit --arg novalue").refuses_with(2, &["KEY=VALUE"]);
+    for (line, expected) in [
+        ("task list --limit 0", "taskqueue task list --help"),
+        ("task list --url ftp://x", "http://"),
+        ("task submit --arg novalue", "KEY=VALUE"),
+        ("task submit --args [1]", "JSON object"),
+        ("task update t_aaaaaaaaaaaa", "what to change"),
+    ] {
+        run_alone(line).refuses_with(2, &[expected]);
+    }
 }
 
 #[test]

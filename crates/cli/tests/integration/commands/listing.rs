@@ -301,6 +301,11 @@ fn several_keys_sort_and_a_path_that_no_task_has_is_told() {
     // What the server can sort by is the same with --order-by.
     let ids = |flags: &str| server.run(&format!("task list -o quiet {flags}")).ok();
     assert_eq!([ids("--sort id"), ids("--sort=-id")], [ids("--order-by id --ascending"), ids("--order-by id")]);
+    // Equal ones: newest first, as in every list; who has no value comes last.
+    server.submit("t_none00000000", &[]);
+    let newest_first = "t_000000000002\nt_000000000000\nt_000000000003\nt_000000000001\nt_none00000000\n";
+    assert_eq!(ids("--sort args.a"), newest_first);
+    server.run("task delete t_none00000000").ok();
     let cut = server.run("task list --sort args.a --limit 2");
     assert_eq!(cut.stderr, "note: 2 of 4 tasks shown; --all shows them all\n");
     let note = list("--sort args.aa,args.b").stderr;

@@ -42,6 +42,18 @@ fn wrong_lines_are_refused_by_line_and_the_others_created() {
 }
 
 #[test]
+fn the_first_refusals_are_told_by_line_and_the_others_counted() {
+    let server = Server::with_tasks(&[A]);
+    let large = format!("{{\"args\":{{\"text\":\"{}\"}}}}\n", "x".repeat(1_048_576));
+    let others: String = (2..=25).map(|n| format!("{{\"id\":\"t_aaaaaaaaaaaa\",\"priority\":{n}}}\n")).collect();
+    let message = server.run_reading("task submit --from -", &(large + &others)).fails_with(1, &["line 1: "]);
+    let told: Vec<&str> = message.lines().collect();
+    assert!((1..=20).zip(&told).all(|(n, line)| line.starts_with(&format!("warning: line {n}: "))), "{message}");
+    assert!(told[0].contains("a task has at most 1 MiB of data"), "{message}");
+    assert_eq!(told[20..], ["warning: 5 more were refused"]);
+}
+
+#[test]
 fn a_server_that_fails_between_two_batches_has_what_was_told_and_the_next_try_goes_on() {
     let server = Server::start();
     server.write("tasks.jsonl", &numbered_lines(LINES));

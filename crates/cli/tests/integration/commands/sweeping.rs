@@ -63,6 +63,8 @@ fn the_same_sweep_with_another_priority_creates_nothing_twice() {
     let expected = "40 are already there with another definition (priority, routes); `taskqueue task update ...` changes \
                     them, --batch LABEL makes new ones";
     ran.fails_with(1, &[expected]);
+    let counts = "{\"created\":0,\"already_there\":0,\"different\":40,\"refused\":0}\n";
+    server.run(&format!("{sweep} --priority 6 -o json")).printed(counts).fails(1);
     assert_eq!(server.run("task count -o quiet").ok(), "42\n");
     // After the update that the message names they are as the sweep wants them.
     server.run("task update --filter priority==0 --priority 5 --route gpu --yes").ok();

@@ -17,6 +17,21 @@ fn every_field_can_be_changed() {
 }
 
 #[test]
+fn a_member_is_set_or_removed_and_all_others_are_kept() {
+    let args = r#"{"lr": 0.1, "seed": 1, "model": {"layers": 2, "act": "relu"}}"#;
+    let server = Server::with_task(&["--args", args, "--metadata", r#"{"owner": "ada", "tags": {"a": 1}}"#]);
+    let update = "task update t_aaaaaaaaaaaa --arg lr=0.5 --arg model.layers=4 --unset-arg seed --unset-arg model.act";
+    server.run(&format!("{update} --arg new.deep=[1,null] --meta tags.b=2 --unset-meta owner")).ok();
+    let task = server.task(A);
+    assert_eq!(task["args"], json!({"lr": 0.5, "model": {"layers": 4}, "new": {"deep": [1, null]}}));
+    assert_eq!(task["metadata"], json!({"tags": {"a": 1, "b": 2}}));
+    // The whole is replaced only by the flags that say so.
+    server.run("task update t_aaaaaaaaaaaa --args {\"x\":null} --metadata {}").ok();
+    let task = server.task(A);
+    assert_eq!((&task["args"], &task["metadata"]), (&json!({"x": null}), &json!({})));
+}
+
+#[test]
 fn matching_tasks_are_changed_together_after_consent() {
     let server = Server::start();
     for (id, priority) in [("t_aaaaaaaaaaaa", "1"), ("t_bbbbbbbbbbbb", "2"), ("t_cccccccccccc", "3")] {
