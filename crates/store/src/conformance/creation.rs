@@ -65,6 +65,7 @@ pub async fn the_id_of_a_deleted_task_is_free_again(fixture: Fixture) {
     fixture.ok(delete("q", 1)).await;
     let again = fixture.create(1, named("second")).await;
     assert_eq!(again.outcome, Outcome::empty());
+    assert_eq!(fixture.refused(fail("q", 1, 1)).await, Refusal::StaleRun { run_id: run_id(1) });
     assert_eq!(fixture.get(1).await, again);
 }
 

@@ -172,6 +172,22 @@ fn activity_that_is_older_than_five_seconds_survives_a_kill() {
     assert_eq!(counted_as_created(&server), 1);
 }
 
+/// The server itself deletes them, without a request.
+#[test]
+fn ended_tasks_go_when_their_time_is_over_also_after_a_kill() {
+    let mut server = Server::alone();
+    server.create_in_states(0);
+    let retention = json!({"succeeded_seconds": 0, "failed_seconds": 1});
+    server.patch(&in_queue("/settings"), json!({"retention": retention})).expect(200);
+    server.restart_by("KILL");
+    let left = || server.ids(&format!("{BY_ID}&include_archived=true"));
+    eventually("two are deleted", || left().len() == 3);
+    assert_eq!(left(), [0, 1, 4]);
+    server.act(1, "complete", 1_001).expect(204);
+    eventually("what ends later goes too", || left() == [0, 4]);
+    server.get(&of_task(1, "")).assert_error(404, "task_not_found");
+}
+
 #[test]
 fn output_that_was_acknowledged_before_a_kill_is_there_and_nothing_that_was_not_sent() {
     let mut server = Server::alone();

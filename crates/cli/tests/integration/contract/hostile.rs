@@ -49,5 +49,18 @@ fn statements_in_texts_are_just_texts() {
         server.get(&tasks_where(&[("status", text)])).assert_error(422, "invalid_request");
         server.get(&in_queue(&format!("/tasks/count?group_by={}", encode(text)))).assert_error(422, "invalid_request");
     }
+    // Texts that a database cannot keep or search as they are.
+    let server = Server::with_queue();
+    let texts = ["", "\0", "a", "a\0", "a\0b", "[1]", "null", "1"];
+    server.create_each(0..texts.len(), |n| {
+        let text = texts[n];
+        json!({"args": {"v": text, "list": [text], "object": {text: 1}}})
+    });
+    for (n, text) in texts.into_iter().enumerate() {
+        let literal = json!(text).to_string();
+        for filter in ["args.v == @", "args.v in [@]", "@ in args.list", "@ in args.object"] {
+            server.assert_selections(&[(&filter.replacen('@', &literal, 1), &[n])]);
+        }
+    }
     server.assert_alive();
 }

@@ -74,4 +74,8 @@ fn tasks_routes_and_workers_are_counted_and_what_happened_to_them() {
         assert_eq!((series["series"].as_str(), sum(&series, "claimed")), (Some(unit), 3));
         assert_eq!(series["items"][0].as_object().unwrap().len(), 10);
     }
+    let past = series(&server, "series=hour&from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z");
+    assert_eq!(past["items"], json!([]));
+    // What is wrong with the request comes before the queue.
+    server.get("/api/v2/queues/none/stats?series=day").assert_error(422, "invalid_request");
 }

@@ -53,6 +53,8 @@ fn everything_goes_to_postgresql_and_back_and_the_active_run_goes_on() {
     // As if the last server had been gone for a while.
     database.admin("UPDATE taskqueue.clock SET last_scan_at = last_scan_at - 60000000");
     migrate(&database.url(), text(&back)).ok();
+    migrate(&database.url(), text(&back)).refuses_with(1, &["not empty"]);
+    migrate(text(&back), text(&back)).refuses_with(1, &["in use"]);
     std::fs::rename(&back, &file).unwrap();
     server.start_again();
     assert_eq!(server.snapshot(), before);
