@@ -1,4 +1,4 @@
-//! `task submit`: one task, many from a file, the same file again, and again after an interruption.
+//! `task submit`: one task, many from a file, the same file again, and an interruption.
 
 use std::process::Child;
 

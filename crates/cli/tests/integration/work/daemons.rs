@@ -1,5 +1,5 @@
 //! Daemons that have left their environment, session, group and parents. These tests recognise them by their current folder. None of
-//! them outlives its run, while another slot continues.
+//! them outlives its run while another slot continues, nor a keeper or a worker that is killed.
 
 use std::path::Path;
 

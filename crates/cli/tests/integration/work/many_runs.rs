@@ -1,4 +1,4 @@
-//! Many runs: no process is left, no task runs twice, and one claim waits for all slots.
+//! Many runs: no process is left, no task runs twice, and how several slots end.
 
 use std::fs;
 use std::thread;

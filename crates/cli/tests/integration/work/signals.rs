@@ -1,4 +1,4 @@
-//! Stop requests, one after the other; and keeper or worker being killed.
+//! Stop requests, one after the other. What is left when keeper or worker is killed is in `daemons`.
 
 use std::time::{Duration, Instant};
 
