@@ -1,5 +1,4 @@
-//! Properties of the filter language that hold for every filter and every task, on random ones. Observations are looked at by the same
-//! code; their fields are in `selection.rs`.
+//! Properties of the filter language that hold for every filter and every task, on random ones.
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -11,9 +10,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use taskqueue_core::filter::{
     Document, DocumentPredicate, Expression, Flag, LastErrorFields, LastErrorPredicate, LastRunFields,
-    LastRunPredicate, Literal, Membership, NullableTest, Number, ObservationFilter, Order, TaskFilter, TaskPredicate,
-    Test,
+    LastRunPredicate, Literal, Membership, NullableTest, Number, ObservationDocument, ObservationFilter,
+    ObservationPredicate, Order, TaskFilter, TaskPredicate, Test,
 };
+use taskqueue_core::ids::WorkerId;
+use taskqueue_core::observation::{Observation, Report, Telemetry, WorkerStatus};
 use taskqueue_core::task_view::TaskView;
 
 use crate::prelude::*;
@@ -146,6 +147,7 @@ written! {
     Number: |number| number.to_string();
     Timestamp: |at| format!("\"{at}\"");
     Status: |status| format!("\"{}\"", status.as_str());
+    WorkerStatus: |status| format!("\"{}\"", status.as_str());
     String: |text| serde_json::to_string(text).unwrap();
     Literal: |literal| match literal {
         Literal::Null => "null".to_owned(),
@@ -248,8 +250,22 @@ fn last_run_predicate() -> impl Strategy<Value = Asked<LastRunPredicate>> {
     ]
 }
 
-/// What can be asked of a document: of a value behind keys anything, of the whole only what it holds.
 fn document_predicate() -> impl Strategy<Value = Asked<TaskPredicate>> {
+    question_in(Document::ALL.to_vec(), Document::as_str)
+        .prop_map(|asked| asked.map(|(document, keys, question)| TaskPredicate::Document(document, keys, question)))
+}
+
+fn observation_document_predicate() -> impl Strategy<Value = Asked<ObservationPredicate>> {
+    question_in(ObservationDocument::ALL.to_vec(), ObservationDocument::as_str).prop_map(|asked| {
+        asked.map(|(document, keys, question)| ObservationPredicate::Document(document, keys, question))
+    })
+}
+
+/// What can be asked of one of these documents: of a value behind keys anything, of the whole only what it holds.
+fn question_in<D: Copy + Debug + 'static>(
+    documents: Vec<D>,
+    name: fn(D) -> &'static str,
+) -> impl Strategy<Value = Asked<(D, Vec<String>, DocumentPredicate)>> {
     let predicate = prop_oneof![
         2 => any::<bool>().prop_map(DocumentPredicate::Presence),
         4 => test(literal().boxed(), number()).prop_map(DocumentPredicate::Value),
@@ -257,15 +273,34 @@ fn document_predicate() -> impl Strategy<Value = Asked<TaskPredicate>> {
     ];
     let bare = membership(literal()).prop_map(|membership| (Vec::new(), DocumentPredicate::Elements(membership)));
     let question = prop_oneof![5 => (vec(key(), 1..4), predicate), 1 => bare];
-    (select(Document::ALL.to_vec()), question).prop_map(|(document, (keys, predicate))| {
-        let path = keys.iter().fold(document.as_str().to_owned(), |path, key| format!("{path}.{key}"));
+    (select(documents), question).prop_map(move |(document, (keys, predicate))| {
+        let path = keys.iter().fold(name(document).to_owned(), |path, key| format!("{path}.{key}"));
         let text = match &predicate {
             DocumentPredicate::Presence(exists) => presence_text(&path, *exists),
             DocumentPredicate::Value(test) => test_text(&path, test),
             DocumentPredicate::Elements(membership) => membership_text(&path, membership),
         };
-        Asked { text, predicate: TaskPredicate::Document(document, keys, predicate) }
+        Asked { text, predicate: (document, keys, predicate) }
     })
+}
+
+fn observation_predicate() -> impl Strategy<Value = Asked<ObservationPredicate>> {
+    prop_oneof![2 => plain_observation_predicate(), 1 => observation_document_predicate()]
+}
+
+fn plain_observation_predicate() -> impl Strategy<Value = Asked<ObservationPredicate>> {
+    let statuses = || select(WorkerStatus::ALL.to_vec());
+    prop_oneof![
+        presence("id", ObservationPredicate::Presence),
+        field("id", texts(), ObservationPredicate::Id),
+        field("queue", texts(), ObservationPredicate::Queue),
+        field("route", texts(), ObservationPredicate::Route),
+        field("status", test(statuses(), statuses()), ObservationPredicate::Status),
+        field("task_id", nullable_texts(), ObservationPredicate::TaskId),
+        field("last_seen_at", times(), ObservationPredicate::LastSeenAt),
+        field("expires_at", times(), ObservationPredicate::ExpiresAt),
+        field("telemetry_updated_at", nullable_times(), ObservationPredicate::TelemetryUpdatedAt),
+    ]
 }
 
 /// Random trees in the form the parser makes them: flat chains of at least two parts.
@@ -379,6 +414,21 @@ impl Row {
             ..TASK.view()
         }
     }
+
+    fn observation(&self) -> Observation {
+        let metadata = JsonObject::from_canonical(self.document);
+        let status = if self.has_error { WorkerStatus::Idle } else { WorkerStatus::Busy };
+        let task_id = self.nullable.as_ref().map(|_| TaskId::from_bytes([0; 9]));
+        let measured = self.nullable_time.filter(|_| self.has_run);
+        Observation {
+            id: WorkerId::from_bytes([0; 9]),
+            queue: QueueName::parse(&self.text).unwrap_or(QueueName::parse("a").unwrap()),
+            report: Report { route: Route::parse("a").unwrap(), status, task_id, metadata: metadata.clone() },
+            telemetry: measured.map(|updated_at| Telemetry { value: metadata, updated_at }),
+            last_seen_at: self.time,
+            expires_at: self.time,
+        }
+    }
 }
 
 /// Pieces of filters in any order: mostly wrong, sometimes right.
@@ -406,6 +456,13 @@ proptest! {
     }
 
     #[test]
+    fn the_text_of_an_observation_filter_parses_to_its_tree(expression in expression(observation_predicate())) {
+        let text = said(&expression);
+        let filter = ObservationFilter::parse(&text);
+        prop_assert_eq!(filter.as_ref().map(ObservationFilter::expression), Ok(&tree(&expression)), "{}", text);
+    }
+
+    #[test]
     fn looking_once_for_all_predicates_is_looking_for_each(
         expression in expression(task_predicate()),
         documents in expression(document_predicate()),
@@ -415,6 +472,41 @@ proptest! {
             let one_by_one = expression.holds(&mut |asked| asked.predicate.holds(&row.view()));
             prop_assert_eq!(parse(&said(&expression)).matches(&row.view()), one_by_one, "{}", said(&expression));
         }
+    }
+
+    #[test]
+    fn an_observation_is_looked_at_once_for_all_predicates_as_for_each(
+        expression in expression(observation_predicate()),
+        documents in expression(observation_document_predicate()),
+        row in row(),
+    ) {
+        let row = row.observation();
+        for expression in [expression, documents] {
+            let one_by_one = expression.holds(&mut |asked| asked.predicate.holds(&row));
+            let filter = ObservationFilter::parse(&said(&expression)).unwrap();
+            prop_assert_eq!(filter.matches(&row), one_by_one, "{}", said(&expression));
+        }
+    }
+
+    #[test]
+    fn de_morgan_holds(a in expression(task_predicate()), b in expression(task_predicate()), row in row()) {
+        let (a, b) = (said(&a), said(&b));
+        let same = [
+            (format!("not (({a}) and ({b}))"), format!("not ({a}) or not ({b})")),
+            (format!("not (({a}) or ({b}))"), format!("not ({a}) and not ({b})")),
+        ];
+        for (left, right) in same {
+            let [one, other] = [&left, &right].map(|text| parse(text).matches(&row.view()));
+            prop_assert_eq!(one, other, "{} / {}", left, right);
+        }
+    }
+
+    #[test]
+    fn in_a_list_is_equality_with_one_of_it(list in vec(literal(), 0..4), keys in vec(key(), 1..3), row in row()) {
+        let asked = |test| TaskPredicate::Document(Document::Args, keys.clone(), DocumentPredicate::Value(test));
+        let holds = |test| asked(test).holds(&row.view());
+        let one_by_one = list.iter().any(|literal| holds(Test::Equal(literal.clone())));
+        prop_assert_eq!(holds(Test::OneOf(list)), one_by_one);
     }
 
     #[test]

@@ -58,7 +58,7 @@ async fn answers_of_those_who_wait<W: Write>(
 ) -> Vec<W::Answer> {
     let (stranger, before) = (Stranger::holds(storage, held).await, fixture.tasks("q").await);
     let mut waiting: Vec<_> = commands.into_iter().map(|command| start(fixture, command)).collect();
-    assert!(timeout(Duration::from_millis(500), &mut waiting[0]).await.is_err(), "it was answered too early");
+    assert!(timeout(Duration::from_secs(1), &mut waiting[0]).await.is_err(), "it was answered too early");
     assert!(!waiting.iter().any(JoinHandle::is_finished), "one was answered too early");
     assert_eq!(fixture.tasks("q").await, before, "nothing has changed");
     stranger.lets_go().await;

@@ -381,3 +381,18 @@ async fn a_claim_that_does_not_say_who_claims_writes_no_outcome() {
     let expected = ("1".into(), "1".into());
     assert_eq!((rows(""), rows("WHERE last_run_attempt IS NULL AND last_run_worker IS NULL")), expected);
 }
+
+/// A server claims and says who it is; another one, which has no such rows in memory, shows it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_runs_a_task_is_seen_by_every_server() {
+    let (storage, fixture) = with_queue().await;
+    let other = storage.try_open(&fixture.clock).await.unwrap();
+    fixture.create(1, Definition::default()).await;
+    fixture.claimed(claim_by(r#"{"host":"a"}"#, 1)).await.unwrap();
+    let seen = other.get_task(&queue("q"), task_id(1)).await.unwrap();
+    assert_eq!(seen, fixture.get(1).await);
+    assert_eq!(seen.outcome.last_run.unwrap().worker.as_str(), r#"{"host":"a"}"#);
+    other.write(fail("q", 1, 1)).await.unwrap();
+    assert_eq!(fixture.get(1).await.view().last_run.unwrap().run_id, Some(run_id(1).as_str()));
+    other.close().await;
+}

@@ -30,3 +30,33 @@ async fn the_same_claims_sent_to_two_servers_take_their_tasks_once() {
     assert_eq!(fixture.count_by_status().await, [0, 160, 0, 0, 0]);
     servers.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_of_two_servers_finish_everything_once() {
+    let servers = Servers::open(2).await;
+    let (fixture, stores) = (&servers.fixture, &servers.stores);
+    let mut workers = JoinSet::new();
+    for worker in 0..4 {
+        let store = Arc::clone(&stores[worker % 2]);
+        workers.spawn(async move {
+            let mut done = 0;
+            for round in 0..4 {
+                let name = |n: usize| format!("{worker}x{round}x{n}");
+                store.write(create_all((0..10).map(name))).await.unwrap();
+                let items = store.write(claim_all((0..10).map(name))).await.unwrap();
+                let ended = items.iter().flatten().flatten().map(|claimed| {
+                    let (id, run) = (&claimed.task.id.as_str()[2..], &claimed.run_id.as_str()[2..]);
+                    RunItem::from(complete("q", id, run, object("{}")))
+                });
+                let reports = store.write(report_all(ended)).await.unwrap();
+                assert!(reports.iter().all(Result::is_ok), "{reports:?}");
+                done += reports.len();
+            }
+            done
+        });
+    }
+    let done: usize = workers.join_all().await.into_iter().sum();
+    assert_eq!(done, 160, "everyone creates as many as it claims, so there is always one left");
+    assert_eq!(fixture.count_by_status().await, [0, 0, 160, 0, 0]);
+    servers.end().await;
+}

@@ -15,7 +15,7 @@ async fn bring_to_with(fixture: &Fixture, id: u32, status: Status, budget: i64) 
     let budget = if status == Status::Failed { 2 } else { budget };
     fixture.create(id, Definition { priority: i64::from(id), ..with_budget(budget) }).await;
     fixture.claim(format!("f{id}")).await;
-    fixture.ok(fail("q", id, format!("f{id}"))).await;
+    fixture.ok(fail_with("q", id, format!("f{id}"), failure("first"))).await;
     match status {
         Status::Pending => {}
         Status::Running => drop(fixture.claim(id).await),
@@ -187,7 +187,12 @@ pub async fn every_action_in_every_state_whoever_reports_it_and_its_repetition(f
                 before = bring_to_with(&fixture, id, status, budget).await;
             }
         }
+        assert_kept_counts_are_right(&*fixture.store, "q").await;
     }
+    // What is pending now is there to be claimed, and nothing else.
+    let pending = fixture.count(of_status(Status::Pending)).await;
+    let claimed = fixture.ok(claim_all(1_000..1_500)).await;
+    assert_eq!(claimed.iter().flatten().flatten().count() as u64, pending);
 }
 
 pub async fn deleting_a_missing_task_is_done_already(fixture: Fixture) {

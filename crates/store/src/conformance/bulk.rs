@@ -145,6 +145,31 @@ pub async fn what_is_changed_created_or_deleted_between_plan_and_write_is_judged
     assert_eq!(gated.fixture.store.get_task(&queue("r"), task_id("f")).await.unwrap().definition.priority, 0);
 }
 
+pub async fn a_patch_is_merged_into_what_is_there_at_the_time_of_the_write(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
+    let with_args = |args: &str| Definition { args: object(args), ..named("m") };
+    gated.fixture.create_many(["a", "b", "c", "d"].map(|id| (id, with_args(r#"{"k":1,"n":1}"#)))).await;
+    let to_args = |args: &str| Update { args: Some(object(args)), ..Update::default() };
+    let between = commands![
+        update("q", "a", to_args(r#"{"n":2}"#)),
+        update("q", "b", to_args(r#"{"k":{"l":3},"n":1}"#)),
+        delete("q", "c"),
+        create("q", "e", with_args(r#"{"k":[],"new":true}"#))
+    ];
+    let patch = Update { args_patch: Some(object(r#"{"k":{"l":3}}"#)), ..Update::default() };
+    let answer = gated.answer(update_all("q", "name == 'm'", patch), between).await;
+    assert_eq!(answer, updated(4, 3), "b has the value already");
+    let expected = [
+        ("a", r#"{"k":{"l":3},"n":2}"#),
+        ("b", r#"{"k":{"l":3},"n":1}"#),
+        ("d", r#"{"k":{"l":3},"n":1}"#),
+        ("e", r#"{"k":{"l":3},"new":true}"#),
+    ];
+    for (id, args) in expected {
+        assert_eq!(gated.fixture.get(id).await.definition.args, object(args), "{id}");
+    }
+}
+
 pub async fn a_refusal_that_arises_between_plan_and_write_leaves_every_task_untouched(fixture: Fixture) {
     let gated = GatedBench::new(fixture);
     gated.fixture.create_many(["a", "b", "c"].map(|id| (id, with_budget(3)))).await;

@@ -25,6 +25,40 @@ async fn one_of_each(fixture: Fixture) -> Fixture {
     fixture
 }
 
+pub async fn a_bulk_action_changes_what_it_applies_to_and_nothing_else(fixture: Fixture) {
+    use Status::{Cancelled, Failed, Pending, Running, Succeeded};
+    let fixture = one_of_each(fixture).await;
+    let ids = ["succeeded", "failed", "running", "cancelled", "pending"];
+    let is = |id| format!("id == '{}'", task_id(id));
+    let [everything, cancelled] = ["exists(id)".to_owned(), format!("{} or {}", is("running"), is("cancelled"))];
+    let [succeeded, failed, running, pending] = [Succeeded, Failed, Running, Pending].map(Some);
+    let gone = Some(Cancelled);
+    let steps = [
+        (Delete, &cancelled, 1, [succeeded, failed, running, None, pending]),
+        (Requeue, &everything, 1, [succeeded, pending, running, None, pending]),
+        (Cancel, &format!("not {}", is("failed")), 2, [succeeded, pending, gone, None, gone]),
+        (Requeue, &is("running"), 1, [succeeded, pending, pending, None, gone]),
+        (
+            Requeue,
+            &"status == 'failed' or status == 'pending'".to_owned(),
+            0,
+            [succeeded, pending, pending, None, gone],
+        ),
+        (Cancel, &everything, 2, [succeeded, gone, gone, None, gone]),
+        (Delete, &everything, 4, [None; 5]),
+    ];
+    let untouched = fixture.get("succeeded").await;
+    for (action, which, changed, expected) in steps {
+        assert_eq!(fixture.ok(act_on_all("q", action, which)).await, acted(changed, changed), "{action:?} {which}");
+        for (id, expected) in ids.into_iter().zip(expected) {
+            let task = fixture.store.get_task(&queue("q"), task_id(id)).await.ok();
+            assert_eq!(task.as_ref().map(|task| task.lifecycle.status), expected, "{action:?} {which}: {id}");
+            assert!(expected != succeeded || task.is_some_and(|task| task == untouched));
+        }
+        assert_kept_counts_are_right(&*fixture.store, "q").await;
+    }
+}
+
 pub async fn an_expectation_that_fails_changes_nothing(fixture: Fixture) {
     let fixture = one_of_each(fixture).await;
     let before = fixture.tasks("q").await;
@@ -49,6 +83,18 @@ pub async fn a_dry_run_only_counts(fixture: Fixture) {
         }
     }
     assert_eq!(fixture.tasks("q").await, before);
+}
+
+pub async fn tasks_are_requeued_in_the_order_of_their_creation(fixture: Fixture) {
+    fixture.ok(create_all(["c", "a", "d", "b"])).await;
+    for id in ["b", "d", "a", "c"] {
+        fixture.ok(cancel("q", id)).await;
+    }
+    fixture.create("e", Definition::default()).await;
+    assert_eq!(fixture.ok(act_on_all("q", Requeue, "exists(id)")).await, acted(4, 4));
+    for (run, id) in ["e", "c", "a", "d", "b"].into_iter().enumerate() {
+        assert_eq!(fixture.claim(run).await.task.id, task_id(id));
+    }
 }
 
 pub async fn run_ids_of_tasks_that_a_bulk_action_deletes_stay_used(fixture: Fixture) {

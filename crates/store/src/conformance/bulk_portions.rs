@@ -25,6 +25,44 @@ fn acted(matched: u64, changed: u64) -> Result<Acted, StoreError> {
     Ok(Acted { matched, changed })
 }
 
+pub async fn what_was_claimed_completed_changed_or_deleted_before_its_turn_is_decided_again(fixture: Fixture) {
+    let gated = GatedBench::new(fixture);
+    let fixture = &gated.fixture;
+    let ids = ["claimed", "completed", "renamed", "moved", "deleted", "again", "untouched"];
+    fixture.create_many(ids.map(|id| (id, named("m")))).await;
+    let other_name = Update { name: Some(Some("other".into())), ..Update::default() };
+    let between = commands![
+        claim("q", "default", 1),
+        claim("q", "default", 2),
+        complete("q", "completed", 2, object("{}")),
+        update("q", "renamed", other_name),
+        update("q", "moved", to_priority(3)),
+        delete("q", "deleted"),
+        delete("q", "again"),
+        create("q", "again", named("other")),
+    ];
+    let answer = gated.answer(act_on_all("q", Cancel, "name == 'm'"), between).await;
+    assert_eq!(answer, acted(7, 3), "the claimed, the moved and the untouched one");
+    let expected = [
+        ("claimed", Status::Cancelled),
+        ("completed", Status::Succeeded),
+        ("renamed", Status::Pending),
+        ("moved", Status::Cancelled),
+        ("again", Status::Pending),
+        ("untouched", Status::Cancelled),
+    ];
+    for (id, status) in expected {
+        assert_eq!(fixture.status(id).await, status, "{id}");
+    }
+    let ended = Refusal::RunFinalized { end: RunEnd::Cancel };
+    assert_eq!(fixture.refused(heartbeat("q", "claimed", 1)).await, ended);
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
+    // A running task is not deleted.
+    let answer = gated.answer(act_on_all("q", Delete, "exists(id)"), [claim("q", "default", 3)]).await;
+    assert_eq!(answer, acted(6, 5));
+    assert_eq!(fixture.tasks("q").await.len(), 1);
+}
+
 pub async fn tasks_are_decided_in_order_also_if_some_have_changed(fixture: Fixture) {
     let gated = with_tasks(fixture, 2).await;
     gated.fixture.create(2, cancelled_with(&[1])).await;

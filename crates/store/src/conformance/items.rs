@@ -6,8 +6,7 @@ use super::prelude::*;
 use super::waiting::{ended, got, resting, waiter};
 use crate::waiting;
 
-/// Random histories in which one store gets commands of several items and the model gets each item alone: an item that is refused
-/// leaves the others alone.
+/// Random histories in which one store gets commands of several items and the model gets each item alone.
 pub async fn commands_of_several_items_equal_their_items_one_by_one(fixture: Fixture) {
     fixture.ok(delete_queue("q", false)).await;
     let pair = Pair::new(fixture);
@@ -42,6 +41,59 @@ pub async fn commands_of_several_items_equal_their_items_one_by_one(fixture: Fix
         }
     }
     pair.compare_reads(generator.random(), 5).await;
+}
+
+fn new(id: usize, definition: Definition) -> (TaskId, Box<NewTask>) {
+    (task_id(id), Box::new(definition.into()))
+}
+
+pub async fn a_refused_item_leaves_the_others_alone(fixture: Fixture) {
+    fixture.create(1, Definition::default()).await;
+    let oversized = Definition { args: args_beyond_the_limit(1), ..Definition::default() };
+    let tasks = vec![
+        new(1, Definition::default()),
+        new(1, with_priority(1)),
+        new(2, oversized),
+        new(3, Definition::default()),
+        new(3, Definition::default()),
+        new(3, with_priority(1)),
+    ];
+    let conflict = |id| Err(Refusal::TaskIdConflict { queue: queue("q"), task_id: task_id(id) });
+    let created = fixture.ok(CreateTasks { queue: queue("q"), tasks: tasks.into() }).await;
+    let expected: Items<bool> =
+        vec![Ok(false), conflict(1), Err(Refusal::TaskDataTooLarge), Ok(true), Ok(false), conflict(3)];
+    assert_eq!(created, expected);
+    assert_eq!(fixture.count_by_status().await, [2, 0, 0, 0, 0]);
+
+    fixture.claim(1).await;
+    let claimed = fixture.ok(claim_all([1, 2, 3])).await;
+    let ids: Vec<_> = claimed.iter().map(|item| item.as_ref().unwrap().as_ref().map(|c| c.task.id)).collect();
+    assert_eq!(ids, [Some(task_id(1)), Some(task_id(3)), None], "a repeated claim, a new one, nothing left");
+
+    let reports = [
+        heartbeat("q", 1, 1).into(),
+        complete("q", 1, 1, object(r#"{"a":1}"#)).into(),
+        complete("q", 1, 1, object(r#"{"a":2}"#)).into(),
+        fail("q", 1, 1).into(),
+        heartbeat("q", 9, 1).into(),
+        unclaim("q", 3, 1).into(),
+        RunItem { task_id: task_id(3), run_id: run_id(2), action: RunAction::End(RunReport::Unclaim { delay: None }) },
+    ];
+    let finalized = || Err(Refusal::RunFinalized { end: RunEnd::Complete });
+    let lease = claimed[0].as_ref().unwrap().as_ref().unwrap().lease_expires_at;
+    let expected = vec![
+        Ok(Some(lease)),
+        Ok(None),
+        Ok(None),
+        finalized(),
+        Err(Refusal::TaskNotFound { queue: queue("q"), task_id: task_id(9) }),
+        Err(Refusal::StaleRun { run_id: run_id(1) }),
+        Ok(None),
+    ];
+    assert_eq!(fixture.ok(report_all(reports)).await, expected);
+    assert_eq!(fixture.get(1).await.outcome.result, object(r#"{"a":1}"#));
+    assert_eq!(fixture.count_by_status().await, [1, 0, 1, 0, 0]);
+    assert_kept_counts_are_right(&*fixture.store, "q").await;
 }
 
 pub async fn a_thousand_items_are_one_command(fixture: Fixture) {

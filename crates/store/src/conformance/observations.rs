@@ -1,5 +1,6 @@
 //! Worker observations: seen until they expire, bound to a route, apart from all tasks (I33).
 
+use super::concurrency::together;
 use super::page_reader;
 use super::prelude::*;
 
@@ -104,13 +105,20 @@ pub async fn observations_are_listed_filtered_counted_and_grouped(fixture: Fixtu
 
 pub async fn pages_of_observations_join_without_gap(fixture: Fixture) {
     populate(&fixture).await;
-    let (whole, in_queue) = (workers(&fixture, "q", None).await, queue("q"));
-    for limit in [1, 3, 9, 10, 11] {
-        let query = |after| ObservationQuery { filter: None, limit, after };
-        let pages = page_reader::join(async |after| fixture.store.list_workers(&in_queue, query(after)).await).await;
-        let pages = pages.unwrap();
-        assert!(pages.iter().all(|page| page.len() <= usize::from(limit)));
-        assert_eq!(pages.concat(), whole);
+    // Then more than a backend reads at a time.
+    let many: Vec<_> = (10..300).map(|id| observe("q", id, "a", WorkerStatus::Idle)).collect();
+    for (more, limits) in [(vec![], &[1, 3, 9, 10, 11][..]), (many, &[270, 1000])] {
+        let added = together(&[Arc::clone(&fixture.store)], more).await;
+        assert!(added.iter().all(Result::is_ok), "{added:?}");
+        let (whole, in_queue) = (workers(&fixture, "q", None).await, queue("q"));
+        assert_eq!(whole.len(), 10 + added.len());
+        for limit in limits.iter().copied() {
+            let query = |after| ObservationQuery { filter: None, limit, after };
+            let pages = page_reader::join(async |after| fixture.store.list_workers(&in_queue, query(after)).await);
+            let pages = pages.await.unwrap();
+            assert!(pages.iter().all(|page| page.len() <= usize::from(limit)));
+            assert_eq!(pages.concat(), whole);
+        }
     }
 }
 
