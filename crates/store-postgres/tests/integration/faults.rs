@@ -8,6 +8,7 @@ use taskqueue_store::conformance::prelude::*;
 use taskqueue_store_postgres::PostgresStore;
 use taskqueue_test_postgres::{Cluster, Database, eventually, patient};
 use tokio::task::{JoinSet, block_in_place};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::storage::open;
 use crate::storage::tables::assert_tables_are_consistent;
@@ -29,9 +30,12 @@ async fn stores(url: &str, number: usize) -> Vec<Arc<PostgresStore>> {
     stores
 }
 
-/// Writes, and again until it is acknowledged: every command here may be repeated.
+/// Writes, and again until it is acknowledged, a hundred times a second at most: every command here may be repeated.
 async fn insist<C: Command + Clone + std::fmt::Debug>(store: &PostgresStore, command: C) -> C::Answer {
+    let mut turns = interval(Duration::from_millis(10));
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        turns.tick().await;
         let begun = Instant::now();
         match store.write(command.clone()).await {
             Ok(answer) => return answer,
@@ -39,7 +43,6 @@ async fn insist<C: Command + Clone + std::fmt::Debug>(store: &PostgresStore, com
             Err(refused) => panic!("{command:?}: {refused}"),
         }
         assert!(begun.elapsed() < ANSWERED, "{command:?} took {:?}", begun.elapsed());
-        tokio::task::yield_now().await;
     }
 }
 
@@ -126,7 +129,7 @@ async fn ended_connections_lose_nothing() {
     let cluster = Cluster::shared();
     let database = cluster.database();
     let stores = stores(&database.url(), 2).await;
-    let load = Load::start(&stores, 6);
+    let load = Load::start(&stores, 4);
     for round in 0..6 {
         load.goes_on();
         assert!(block_in_place(|| cluster.terminate_backends(&database)) > 0);
@@ -157,7 +160,7 @@ async fn a_stop_and_a_crash_of_the_database_lose_nothing() {
     let cluster = Cluster::private();
     let database = cluster.database();
     let stores = stores(&database.url(), 2).await;
-    let load = Load::start(&stores, 6);
+    let load = Load::start(&stores, 4);
     for (round, end) in [Cluster::stop, Cluster::crash, Cluster::crash].into_iter().enumerate() {
         load.goes_on();
         block_in_place(|| end(&cluster));

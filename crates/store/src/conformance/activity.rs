@@ -41,12 +41,7 @@ pub async fn a_lease_that_a_late_report_ends_has_expired_once(fixture: Fixture) 
 
 /// The tasks of `q`, by id, with their places in the pending order.
 async fn tasks(fixture: &Fixture) -> BTreeMap<TaskId, Task> {
-    let mut tasks = BTreeMap::new();
-    let every = TaskSelection { include_archived: true, ..all() };
-    for Task { id, .. } in fixture.walk("q", &every, BY_ID, 1000).await {
-        tasks.insert(id, fixture.store.get_task(&queue("q"), id).await.unwrap());
-    }
-    tasks
+    fixture.placed_tasks("q").await.into_iter().map(|task| (task.id, task)).collect()
 }
 
 /// Counts what a command did, by comparing all tasks before and after. One that is created or requeued and waits for a task that has
@@ -73,7 +68,7 @@ pub async fn what_is_counted_is_what_changed(fixture: Fixture) {
     let (mut generator, mut expected, mut before) = (Generator::new(18), Activity::default(), BTreeMap::new());
     for _ in 0..400 {
         match generator.step() {
-            Step::Write(AnyCommand::DeleteQueue(_)) | Step::Reopen => {}
+            Step::Write(AnyCommand::DeleteQueue(_)) | Step::Reopen => continue,
             // Each task in turn: what is cancelled when its dependency is deleted, and then deleted too, was a change.
             Step::Write(AnyCommand::ActOnTasks(act)) if act.action == BulkAction::Delete && act.queue == queue("q") => {
                 for deletion in one_by_one(&fixture, &act).await {
@@ -88,7 +83,10 @@ pub async fn what_is_counted_is_what_changed(fixture: Fixture) {
                 let answer = fixture.write(command.clone()).await;
                 generator.learn(&command, &answer);
             }
-            Step::Pass(micros) => fixture.clock.advance_micros(micros),
+            Step::Pass(micros) => {
+                fixture.clock.advance_micros(micros);
+                continue;
+            }
             // Meanwhile runs may expire, each once: nobody claims.
             Step::Live(seconds) => drop(fixture.pass(seconds).await),
         }

@@ -233,15 +233,14 @@ pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(fixtu
     let mut generator = Generator::without_dependencies(23);
     let (mut held, mut changed) = (0, 0);
     while held < 60 {
-        let Step::Write(command) = generator.step() else { continue };
-        let act = match command {
-            AnyCommand::ActOnTasks(act) if !act.dry_run && act.expect.is_none() => act,
-            command => {
+        for _ in 0..12 {
+            if let Step::Write(command) = generator.step() {
                 let answer = fixture.write(command.clone()).await;
                 generator.learn(&command, &answer);
-                continue;
             }
-        };
+        }
+        let in_queue = generator.queue();
+        let act = ActOnTasks { expect: None, dry_run: false, ..generator.bulk_action(in_queue) };
         let name = act.queue.as_str();
         let Ok(found) = fixture.store.count_tasks(&act.queue, act.selection.clone()).await else { continue };
         if found == 0 {
@@ -253,7 +252,7 @@ pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(fixtu
         };
         let first = selected(fixture.tasks(name).await);
         assert_eq!(first.len() as u64, found);
-        let acting = gated.begin((*act).clone()).await;
+        let acting = gated.begin(act.clone()).await;
         fixture.clock.advance_micros(1);
         for _ in 0..8 {
             if let Step::Write(between) = generator.step()
@@ -275,7 +274,7 @@ pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(fixtu
         fixture.clock.advance_micros(1);
         let answer = gated.end(acting).await;
         assert_eq!(answer, acted(found, due.len() as u64), "{act:?}");
-        generator.learn(&AnyCommand::ActOnTasks(Arc::clone(&act)), &answer.map(super::any_command::AnyAnswer::Acted));
+        generator.learn(&act.clone().into(), &answer.map(super::any_command::AnyAnswer::Acted));
         let after = fixture.tasks(name).await;
         for task in before {
             let now = after.iter().find(|now| now.id == task.id);

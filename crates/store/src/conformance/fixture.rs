@@ -212,6 +212,11 @@ impl Fixture {
     /// All tasks of a queue by id, archived ones too, with their runs, without their places in the pending order: stores number those as
     /// they like.
     pub async fn tasks(&self, in_queue: &str) -> Vec<Task> {
+        self.placed_tasks(in_queue).await.into_iter().map(without_seq).collect()
+    }
+
+    /// The same with their places.
+    pub async fn placed_tasks(&self, in_queue: &str) -> Vec<Task> {
         let every = TaskSelection { include_archived: true, ..all() };
         let get = |listed: Task| {
             let store = Arc::clone(&self.store);
@@ -221,7 +226,7 @@ impl Fixture {
         let gets: Vec<_> = self.walk(in_queue, &every, BY_ID, 1000).await.into_iter().map(get).collect();
         let mut tasks = Vec::new();
         for get in gets {
-            tasks.push(without_seq(get.await.unwrap().unwrap()));
+            tasks.push(get.await.unwrap().unwrap());
         }
         tasks
     }

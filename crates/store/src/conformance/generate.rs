@@ -70,7 +70,8 @@ impl Generator {
         }
     }
 
-    fn queue(&mut self) -> QueueName {
+    /// The queue of a command: mostly the first one.
+    pub fn queue(&mut self) -> QueueName {
         let name = if self.random.percent(85) { QUEUES[0] } else { self.random.pick(&QUEUES) };
         queue(name)
     }
@@ -92,19 +93,8 @@ impl Generator {
                 CreateTask { queue, id, new }.into()
             }
             23..=32 => UpdateTask { queue, id: self.task(), update: Box::new(self.update()) }.into(),
-            33..=37 => {
-                let filter = task_filter(&filter_text(&mut self.random, 1));
-                let include_archived = self.random.percent(30);
-                BulkUpdate { queue, selection: Update::selection(filter, include_archived), update: self.update() }
-                    .into()
-            }
-            38..=40 => {
-                let filter = task_filter(&filter_text(&mut self.random, 1));
-                let expect = self.random.percent(20).then(|| self.random.below(4) as u64);
-                let (action, dry_run) = (self.random.pick(&BulkAction::ALL), self.random.percent(10));
-                let selection = action.selection(filter, self.random.percent(30));
-                ActOnTasks { queue, action, selection, expect, dry_run }.into()
-            }
+            33..=37 => self.bulk_update(queue).into(),
+            38..=40 => self.bulk_action(queue).into(),
             41..=49 => {
                 let kind = self.random.below(8);
                 let id = self.task();
@@ -147,6 +137,22 @@ impl Generator {
             96 => WithdrawWorker { queue, id: worker_id(self.random.below(WORKERS)) }.into(),
             _ => Scan.into(),
         }
+    }
+
+    /// The next bulk update, for tests that are about one each time.
+    pub fn bulk_update(&mut self, queue: QueueName) -> BulkUpdate {
+        let filter = task_filter(&filter_text(&mut self.random, 1));
+        let include_archived = self.random.percent(30);
+        BulkUpdate { queue, selection: Update::selection(filter, include_archived), update: self.update() }
+    }
+
+    /// The next bulk action, likewise.
+    pub fn bulk_action(&mut self, queue: QueueName) -> ActOnTasks {
+        let filter = task_filter(&filter_text(&mut self.random, 1));
+        let expect = self.random.percent(20).then(|| self.random.below(4) as u64);
+        let (action, dry_run) = (self.random.pick(&BulkAction::ALL), self.random.percent(10));
+        let selection = action.selection(filter, self.random.percent(30));
+        ActOnTasks { queue, action, selection, expect, dry_run }
     }
 
     /// Few different definitions for each id, so that creations replay and conflict.
