@@ -253,21 +253,12 @@ mod tests {
 
     #[test]
     fn a_task_name_has_at_most_256_code_points_and_no_control_character() {
-        let cases = [
-            (String::new(), true),
-            (" ".into(), true),
-            ("é".repeat(256), true),
-            ("😀".repeat(256), true),
-            ("a".repeat(257), false),
-            ("\u{200b}\u{feff}\u{ad}\u{2028}\u{2029}\u{e000}\u{378}".into(), true),
-            ("a\nb".into(), false),
-            ("\u{0}".into(), false),
-            ("\u{7f}".into(), false),
-            ("\u{9f}".into(), false),
-            ("\u{a0}".into(), true),
-        ];
-        for (name, valid) in cases {
-            assert_eq!(task_name(&name).is_ok(), valid, "{name:?}");
+        let unseen = "\u{200b}\u{feff}\u{ad}\u{2028}\u{2029}\u{e000}\u{378}";
+        for name in ["", " ", &"é".repeat(256), &"😀".repeat(256), unseen, "\u{a0}"] {
+            assert!(task_name(name).is_ok(), "{name:?}");
+        }
+        for name in ["a\nb", &"a".repeat(257), "\u{0}", "\u{7f}", "\u{9f}"] {
+            assert!(task_name(name).is_err(), "{name:?}");
         }
     }
 

@@ -127,26 +127,15 @@ fn words(decision: &Decision) -> String {
 #[test]
 fn every_status_and_every_action() {
     use Action::{Cancel, Delete, Expire, Requeue};
-    let finalized = [
-        "finalized by fail",
-        "finalized by fail",
-        "finalized by complete",
-        "finalized by heartbeat_expired",
-        "finalized by cancel",
-    ];
+    let ends = ["fail", "fail", "complete", "heartbeat_expired", "cancel"].map(|end| format!("finalized by {end}"));
+    let finalized = ends.each_ref().map(String::as_str);
+    let conflicts = Status::ALL.map(|status| format!("conflict with {}", status.as_str()));
+    let [_, running, succeeded, failed, cancelled] = conflicts.each_ref().map(String::as_str);
+    let requeued = "pending 0, back, no error";
     let stale = ["stale"; 5];
     // For each action what is decided in the order of `Status::ALL`.
     let table = [
-        (
-            claim("fresh"),
-            [
-                "running 2",
-                "conflict with running",
-                "conflict with succeeded",
-                "conflict with failed",
-                "conflict with cancelled",
-            ],
-        ),
+        (claim("fresh"), ["running 2", running, succeeded, failed, cancelled]),
         (heartbeat("before"), finalized),
         (heartbeat("other"), stale),
         (heartbeat_with_progress("before"), finalized),
@@ -162,17 +151,8 @@ fn every_status_and_every_action() {
         (unclaim("before"), finalized),
         (unclaim("other"), stale),
         (Expire, ["unchanged"; 5]),
-        (Cancel, ["cancelled 1", "cancelled 2", "conflict with succeeded", "conflict with failed", "unchanged"]),
-        (
-            Requeue,
-            [
-                "pending 0, back, no error",
-                "conflict with running",
-                "conflict with succeeded",
-                "pending 0, back, no error",
-                "pending 0, back, no error",
-            ],
-        ),
+        (Cancel, ["cancelled 1", "cancelled 2", succeeded, failed, "unchanged"]),
+        (Requeue, [requeued, running, succeeded, requeued, requeued]),
         (Delete, ["deleted", "task running", "deleted", "deleted", "deleted"]),
         (heartbeat("active"), ["stale", "running 2", "stale", "stale", "stale"]),
         (heartbeat_with_progress("active"), ["stale", "running 2, progress", "stale", "stale", "stale"]),

@@ -471,28 +471,20 @@ mod tests {
     #[test]
     fn integers_and_floats_compare_exactly() {
         use Ordering::{Equal, Greater, Less};
-        let cases = [
-            (0, -0.0, Equal),
-            (1, 1.5, Less),
-            (-1, -1.5, Greater),
-            (2, 1.5, Greater),
-            (-2, -1.5, Less),
-            (0, 5e-324, Less),
-            (0, -5e-324, Greater),
-            (9_007_199_254_740_992, 9_007_199_254_740_992.0, Equal),
-            (9_007_199_254_740_993, 9_007_199_254_740_992.0, Greater),
-            (-9_007_199_254_740_993, -9_007_199_254_740_992.0, Less),
-            (i64::MAX, 9_223_372_036_854_775_808.0, Less),
-            (i64::MAX, 9_223_372_036_854_774_784.0, Greater),
-            (i64::MIN, -9_223_372_036_854_775_808.0, Equal),
-            (i64::MIN + 1, -9_223_372_036_854_775_808.0, Greater),
-            (i64::MIN, -9_223_372_036_854_777_856.0, Greater),
-            (i64::MAX, 1e300, Less),
-            (i64::MIN, -1e300, Greater),
+        let cases: [(&[(i64, f64)], Ordering); 7] = [
+            (&[(0, -0.0), (9_007_199_254_740_992, 9_007_199_254_740_992.0)], Equal),
+            (&[(i64::MIN, -9_223_372_036_854_775_808.0)], Equal),
+            (&[(1, 1.5), (-2, -1.5), (0, 5e-324), (-9_007_199_254_740_993, -9_007_199_254_740_992.0)], Less),
+            (&[(i64::MAX, 9_223_372_036_854_775_808.0), (i64::MAX, 1e300)], Less),
+            (&[(-1, -1.5), (2, 1.5), (0, -5e-324), (9_007_199_254_740_993, 9_007_199_254_740_992.0)], Greater),
+            (&[(i64::MAX, 9_223_372_036_854_774_784.0), (i64::MIN + 1, -9_223_372_036_854_775_808.0)], Greater),
+            (&[(i64::MIN, -9_223_372_036_854_777_856.0), (i64::MIN, -1e300)], Greater),
         ];
-        for (int, float, expected) in cases {
-            assert_eq!(Number::Int(int).compare(Number::Float(float)), expected, "{int} {float}");
-            assert_eq!(Number::Float(float).compare(Number::Int(int)), expected.reverse(), "{float} {int}");
+        for (pairs, expected) in cases {
+            for &(int, float) in pairs {
+                assert_eq!(Number::Int(int).compare(Number::Float(float)), expected, "{int} {float}");
+                assert_eq!(Number::Float(float).compare(Number::Int(int)), expected.reverse(), "{float} {int}");
+            }
         }
         let borders = TaskView { priority: i64::MAX, args: r#"{"most":9223372036854775808.0}"#, ..plain() };
         let holds = "args.most > 9223372036854775807; priority in [1e308, 9223372036854775807]";
