@@ -1,6 +1,7 @@
 //! Holds the exact text of answers, that everything written reads back as itself, and that the schemas say the same.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use serde_json::json;
 use taskqueue_core::definition::{Definition, Routes};
@@ -305,7 +306,12 @@ fn a_value_of_another_type_is_not_what_a_schema_describes() {
 
 #[test]
 fn every_answer_is_what_its_schema_describes_and_reads_back_as_itself() {
-    fn back<T: PartialEq + std::fmt::Debug>(json: &str, meant: T, read: impl Fn(&Value<'_>) -> Result<T, Unreadable>) {
+    fn back<S: ToSchema, T: PartialEq + Debug>(
+        json: &str,
+        meant: T,
+        read: impl Fn(&Value<'_>) -> Result<T, Unreadable>,
+    ) {
+        check::<S>(json);
         assert_eq!(read(&json::parse(json.as_bytes()).unwrap()), Ok(meant), "{json}");
     }
     let at = Timestamp::from_micros(7);
@@ -315,8 +321,7 @@ fn every_answer_is_what_its_schema_describes_and_reads_back_as_itself() {
         check::<TaskSchema>(&written);
         let task = read(&written).unwrap();
         let claim = text(|out| Claim::write(out, &one, run_id(), at));
-        check::<Claim>(&claim);
-        back(&claim, Claim { task: task.clone(), run_id: run_id(), lease_expires_at: at }, |claim| {
+        back::<Claim, _>(&claim, Claim { task: task.clone(), run_id: run_id(), lease_expires_at: at }, |claim| {
             Claim::read(claim, run_id())
         });
         for tasks in 1..3 {
@@ -324,41 +329,37 @@ fn every_answer_is_what_its_schema_describes_and_reads_back_as_itself() {
                 (0..tasks).for_each(|_| TaskPage::append(out, &one.view()));
                 TaskPage::end(out, Some("c"));
             });
-            check::<TaskPage>(&page);
             let meant = Page { items: vec![task.clone(); tasks], next_cursor: Some("c".to_owned()) };
-            back(&page, meant, |page| Page::read(page, Task::read));
+            back::<TaskPage, _>(&page, meant, |page| Page::read(page, Task::read));
         }
     }
     let error: serde_json::Value = serde_json::from_str(&written(&used_task())).unwrap();
     check::<LastErrorSchema>(&error["last_error"].to_string());
     let page = text(|out| TaskPage::end(out, None));
-    check::<TaskPage>(&page);
-    back(&page, Page { items: Vec::new(), next_cursor: None }, |page| Page::read(page, Task::read));
+    back::<TaskPage, _>(&page, Page { items: Vec::new(), next_cursor: None }, |page| Page::read(page, Task::read));
     let lease = text(|out| Lease { lease_expires_at: at }.write(out));
-    check::<Lease>(&lease);
-    back(&lease, Lease { lease_expires_at: at }, Lease::read);
+    back::<Lease, _>(&lease, Lease { lease_expires_at: at }, Lease::read);
     let count = text(|out| Count { count: 7 }.write(out));
-    check::<Count>(&count);
-    back(&count, Count { count: 7 }, Count::read);
+    back::<Count, _>(&count, Count { count: 7 }, Count::read);
     let meant = Updated { matched: 2, updated: 1 };
     let updated = text(|out| meant.write(out));
-    check::<Updated>(&updated);
-    back(&updated, meant, Updated::read);
+    back::<Updated, _>(&updated, meant, Updated::read);
     let name = QueueName::parse("q").unwrap();
     let queue = text(|out| Queue::write(out, &name));
-    check::<Queue>(&queue);
-    back(&queue, Queue { name: name.clone() }, Queue::read);
+    back::<Queue, _>(&queue, Queue { name: name.clone() }, Queue::read);
     let queues = text(|out| Queue::write_all(out, &[name.clone(), name.clone()]));
-    back(&queues, vec![Queue { name: name.clone() }, Queue { name: name.clone() }], Queue::read_all);
+    let queues = json::parse(queues.as_bytes()).unwrap();
+    assert_eq!(Queue::read_all(&queues), Ok(vec![Queue { name: name.clone() }, Queue { name: name.clone() }]));
     let details = ObjectWriter::new().text("queue", "q");
     let error = text(|out| Error::write(out, ErrorCode::QueueNotFound, "no \"q\"", details));
-    check::<ErrorEnvelope>(&error);
     let code = Code::Known(ErrorCode::QueueNotFound);
-    back(&error, Error { code, message: "no \"q\"".to_owned(), details: object(r#"{"queue":"q"}"#) }, Error::read);
-    check::<Healthy>(Healthy::JSON);
-    back(Healthy::JSON, Health { is_ok: true, api_version: "2".to_owned() }, Health::read);
-    check::<Unhealthy>(Unhealthy::JSON);
-    back(Unhealthy::JSON, Health { is_ok: false, api_version: "2".to_owned() }, Health::read);
+    back::<ErrorEnvelope, _>(
+        &error,
+        Error { code, message: "no \"q\"".to_owned(), details: object(r#"{"queue":"q"}"#) },
+        Error::read,
+    );
+    back::<Healthy, _>(Healthy::JSON, Health { is_ok: true, api_version: "2".to_owned() }, Health::read);
+    back::<Unhealthy, _>(Unhealthy::JSON, Health { is_ok: false, api_version: "2".to_owned() }, Health::read);
     for task_id in [None, TaskId::parse("t_abcdefghijkl")] {
         let metadata = match task_id {
             Some(_) => JsonObject::from_canonical(r#"{"gpu":1}"#),
@@ -369,11 +370,11 @@ fn every_answer_is_what_its_schema_describes_and_reads_back_as_itself() {
         let telemetry = task_id.map(|_| Telemetry { value: object(r#"{"gpu":[0.5]}"#), updated_at: at });
         let one = Observation { id, queue: name.clone(), report, telemetry, last_seen_at: at, expires_at: at };
         let written = text(|out| write_observation(out, &one));
-        check::<ObservationSchema>(&written);
-        back(&written, one.clone(), read_observation);
+        back::<ObservationSchema, _>(&written, one.clone(), read_observation);
         let page = text(|out| write_page(out, std::slice::from_ref(&one), None, write_observation));
-        check::<ObservationPage>(&page);
-        back(&page, Page { items: vec![one], next_cursor: None }, |page| Page::read(page, read_observation));
+        back::<ObservationPage, _>(&page, Page { items: vec![one], next_cursor: None }, |page| {
+            Page::read(page, read_observation)
+        });
     }
 }
 
@@ -535,7 +536,7 @@ fn the_words_of_the_schemas_are_those_of_the_contract() {
 }
 
 /// That a body reads back as itself, and has only fields that its decoder knows.
-pub(crate) fn reads_back<B: Body + PartialEq + std::fmt::Debug>(meant: &B) {
+pub(crate) fn reads_back<B: Body + PartialEq + Debug>(meant: &B) {
     let body = encode(meant);
     assert_eq!(decode::<B>(&body).as_ref(), Ok(meant), "{}", String::from_utf8_lossy(&body));
     let fields = names(&serde_json::from_slice(&body).unwrap());
@@ -543,7 +544,7 @@ pub(crate) fn reads_back<B: Body + PartialEq + std::fmt::Debug>(meant: &B) {
 }
 
 /// That a body is written as this text, which its schema describes, and is read back from it.
-pub(crate) fn is_body<S: ToSchema, B: Body + PartialEq + std::fmt::Debug>(meant: &B, text: &str) {
+pub(crate) fn is_body<S: ToSchema, B: Body + PartialEq + Debug>(meant: &B, text: &str) {
     assert_eq!(String::from_utf8(encode(meant)).unwrap(), text);
     assert_eq!(decode::<B>(text.as_bytes()).as_ref(), Ok(meant), "{text}");
     check::<S>(text);
@@ -595,7 +596,7 @@ fn every_decoder_reads_what_its_schema_describes() {
 }
 
 #[test]
-fn a_definition_reads_back_as_itself() {
+fn bodies_with_the_values_at_their_limits_read_back_as_themselves() {
     let full = Definition {
         name: Some("\"quoted\" \\ é 😀".into()),
         args: object(r#"{"i":-9223372036854775808,"f":-0.0,"s":"\u0000"}"#),
@@ -605,9 +606,16 @@ fn a_definition_reads_back_as_itself() {
         routes: routes(),
         ..Definition::default()
     };
-    for meant in [Definition::default(), full] {
-        reads_back(&Creation::from(meant));
+    reads_back(&Creation::from(full));
+    for (expect, dry_run) in [(None, false), (Some(0), true), (Some(i64::MAX as u64), true)] {
+        let filter = "name == \"x\"\n".into();
+        reads_back(&BulkActionRequest { filter, expect, dry_run, include_archived: dry_run });
     }
+    let worker = Some(JsonObject::empty());
+    reads_back(&ClaimRequest { route: Route::parse("gpu.1").unwrap(), run_id: run_id(), worker });
+    let traceback = Some("line 1\n\tline 2".into());
+    let error = Failure { kind: "".into(), message: "\u{7f}".into(), traceback };
+    reads_back(&FailRequest { run_id: run_id(), error, retry: true, retry_after_seconds: None });
 }
 
 #[test]
@@ -638,30 +646,6 @@ fn an_update_holds_the_given_fields_only() {
         }
     }
     assert_eq!(encode(&Update::default()), b"{}");
-}
-
-#[test]
-fn a_bulk_action_reads_back_as_itself() {
-    for expect in [None, Some(0), Some(i64::MAX as u64)] {
-        for dry_run in [false, true] {
-            let include_archived = dry_run;
-            reads_back(&BulkActionRequest { filter: "name == \"x\"\n".into(), expect, dry_run, include_archived });
-        }
-    }
-}
-
-#[test]
-fn the_bodies_of_the_worker_protocol_read_back_as_themselves() {
-    for worker in [None, Some(JsonObject::empty()), Some(object(r#"{"id":"w_abcdefghijkl"}"#))] {
-        reads_back(&ClaimRequest { route: Route::parse("gpu.1").unwrap(), run_id: run_id(), worker });
-    }
-    reads_back(&UnclaimRequest { run_id: run_id(), delay_seconds: None });
-    reads_back(&CompleteRequest { run_id: run_id(), result: object(r#"{"x":{"y":[]}}"#) });
-    for traceback in [None, Some("line 1\n\tline 2".into())] {
-        let error = Failure { kind: "".into(), message: "\u{7f}".into(), traceback };
-        reads_back(&FailRequest { run_id: run_id(), error: error.clone(), retry: true, retry_after_seconds: None });
-        reads_back(&FailRequest { run_id: run_id(), error, retry: false, retry_after_seconds: None });
-    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! single request would be, and that everything written reads back.
 
 use taskqueue_core::definition::Definition;
-use taskqueue_core::ids::{Route, RunId, TaskId};
+use taskqueue_core::ids::{Route, TaskId};
 use taskqueue_core::json::{self, JsonObject, ObjectWriter, Value};
 use taskqueue_core::lifecycle::RunReport;
 use taskqueue_core::limits::{BATCH_BODY_BYTES, BATCH_ITEMS, REQUEST_BODY_BYTES};
@@ -15,16 +15,13 @@ use crate::body::{self, Body};
 use crate::error::Code;
 use crate::run::{CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest, UnclaimRequest};
 use crate::task::Creation;
+use crate::tests::run_id;
 
 const ID: &str = r#""id":"t_abcdefghijkl""#;
 const RUN: &str = r#""task_id":"t_abcdefghijkl","run_id":"r_abcdefghijkl""#;
 
 fn task_id() -> TaskId {
     TaskId::parse("t_abcdefghijkl").unwrap()
-}
-
-fn run_id() -> RunId {
-    RunId::parse("r_abcdefghijkl").unwrap()
 }
 
 /// The code of a batch that is refused as a whole, with the locations of what is wrong; or nothing.
@@ -42,10 +39,12 @@ fn whole<B: BatchBody>(body: &str) -> Option<String> {
 }
 
 /// Each of these bodies is an invalid request because of what stands at these locations.
-fn refused_for<B: BatchBody>(cases: &[(&str, &str)]) {
-    for (body, locations) in cases {
-        let expected = Some(format!("invalid_request {locations}"));
-        assert_eq!(whole::<B>(body), expected, "{}", &body[..body.len().min(200)]);
+fn refused_for<B: BatchBody>(cases: &[(&[&str], &str)]) {
+    for (bodies, locations) in cases {
+        for body in *bodies {
+            let expected = Some(format!("invalid_request {locations}"));
+            assert_eq!(whole::<B>(body), expected, "{}", &body[..body.len().min(200)]);
+        }
     }
 }
 
@@ -54,61 +53,50 @@ fn repeated(item: &str, count: usize) -> String {
 }
 
 #[test]
-fn a_wrong_item_is_named_and_not_missed_in_the_count_of_the_others() {
-    refused_for::<ClaimTasksRequest>(&[
-        (r#"{"route":"a","run_ids":["x","y"],"workers":[{},7]}"#, r#"["body","workers",1]"#),
-        (r#"{"route":"a","run_ids":["x",7],"workers":[{},{}]}"#, r#"["body","run_ids",1]"#),
-    ]);
-}
-
-#[test]
 fn a_batch_of_another_shape_is_refused_as_a_whole() {
+    let many = |count: usize| format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), count));
+    let (broken, followed) = (format!(r#"{{"tasks":[{{{ID}}},{{]}}"#), format!(r#"{{"tasks":[{{{ID}}}]}}x"#));
+    let nameless = format!(r#"{{"tasks":[{{{ID}}}],"\ud800":1}}"#);
     refused_for::<CreateTasksRequest>(&[
-        ("", r#"["body"]"#),
-        ("null", r#"["body"]"#),
-        ("[]", r#"["body"]"#),
-        ("{}", r#"["body","tasks"]"#),
-        (r#"{"tasks":null}"#, r#"["body","tasks"]"#),
-        (r#"{"tasks":{}}"#, r#"["body","tasks"]"#),
-        (r#"{"tasks":[]}"#, r#"["body","tasks"]"#),
-        (r#"{"tasks":[[]]}"#, r#"["body","tasks",0]"#),
-        (r#"{"tasks":[{}]}"#, r#"["body","tasks",0,"id"]"#),
-        (r#"{"tasks":[{"id":null}]}"#, r#"["body","tasks",0,"id"]"#),
-        (&format!(r#"{{"tasks":[{{{ID}}},7,{{"id":7}}]}}"#), r#"["body","tasks",1] ["body","tasks",2,"id"]"#),
-        (&format!(r#"{{"tasks":[{{{ID}}}],"x":1}}"#), r#"["body","x"]"#),
-        (&format!(r#"{{"tasks":[{{{ID}}}],"\ud800":1}}"#), r#"["body"]"#),
-        (&format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), BATCH_ITEMS + 1)), r#"["body","tasks"]"#),
-        (&format!(r#"{{"tasks":[{{{ID}}}]}}x"#), r#"["body"]"#),
-        (&format!(r#"{{"tasks":[{{{ID}}},{{]}}"#), r#"["body"]"#),
-        ("\u{feff}{}", r#"["body"]"#),
+        (&["", "null", "[]", "\u{feff}{}", &broken, &followed, &nameless], r#"["body"]"#),
+        (&["{}", r#"{"tasks":null}"#, r#"{"tasks":{}}"#, r#"{"tasks":[]}"#], r#"["body","tasks"]"#),
+        (&[&many(BATCH_ITEMS + 1)], r#"["body","tasks"]"#),
+        (&[r#"{"tasks":[[]]}"#], r#"["body","tasks",0]"#),
+        (&[r#"{"tasks":[{}]}"#, r#"{"tasks":[{"id":null}]}"#], r#"["body","tasks",0,"id"]"#),
+        (&[&format!(r#"{{"tasks":[{{{ID}}},7,{{"id":7}}]}}"#)], r#"["body","tasks",1] ["body","tasks",2,"id"]"#),
+        (&[&format!(r#"{{"tasks":[{{{ID}}}],"x":1}}"#)], r#"["body","x"]"#),
     ]);
     assert_eq!(whole::<CreateTasksRequest>(&format!(r#" {{ "tasks" : [ {{{ID}}} ] }} "#)), None);
-    let most = format!(r#"{{"tasks":[{}]}}"#, repeated(&format!("{{{ID}}}"), BATCH_ITEMS));
-    assert_eq!(whole::<CreateTasksRequest>(&most), None);
+    assert_eq!(whole::<CreateTasksRequest>(&many(BATCH_ITEMS)), None);
     let claim = |more: &str| format!(r#"{{"route":"a","run_ids":["x"],{more}}}"#);
     let worker = |bytes: usize| format!(r#""worker":{{"a":"{}"}}"#, "x".repeat(bytes));
+    let too_large = [
+        claim(&format!(r#""workers":[{{"a":"{}"}}]"#, "x".repeat(249))),
+        claim(&format!(r#"{},"workers":[{{"slot":1}}]"#, worker(4_080))),
+    ];
     refused_for::<ClaimTasksRequest>(&[
-        ("{}", r#"["body","route"] ["body","run_ids"]"#),
-        (r#"{"route":"a","run_ids":[]}"#, r#"["body","run_ids"]"#),
-        (r#"{"route":"-","run_ids":["r_abcdefghijkl"]}"#, r#"["body","route"]"#),
-        (r#"{"route":"a","run_ids":["r_abcdefghijkl",1]}"#, r#"["body","run_ids",1]"#),
-        (r#"{"route":"a","run_ids":["x","y","x"]}"#, r#"["body","run_ids",2]"#),
-        (r#"{"route":"a","run_ids":["x"],"worker":[]}"#, r#"["body","worker"]"#),
-        (r#"{"route":"a","run_ids":["x","y"],"workers":[{}]}"#, r#"["body","workers"]"#),
-        (r#"{"route":"a","run_ids":["x"],"workers":null}"#, r#"["body","workers"]"#),
-        (&claim(&format!(r#""workers":[{{"a":"{}"}}]"#, "x".repeat(249))), r#"["body","workers",0]"#),
-        (&claim(&format!(r#"{},"workers":[{{"slot":1}}]"#, worker(4_080))), r#"["body","workers"]"#),
-        (r#"{"route":"a","run_ids":["x"],"run_id":"x"}"#, r#"["body","run_id"]"#),
-        (&claim(&worker(2 * REQUEST_BODY_BYTES)), r#"["body","worker"]"#),
+        (&["{}"], r#"["body","route"] ["body","run_ids"]"#),
+        (&[r#"{"route":"a","run_ids":[]}"#], r#"["body","run_ids"]"#),
+        (&[r#"{"route":"-","run_ids":["r_abcdefghijkl"]}"#], r#"["body","route"]"#),
+        (&[r#"{"route":"a","run_ids":["r_abcdefghijkl",1]}"#], r#"["body","run_ids",1]"#),
+        (&[r#"{"route":"a","run_ids":["x",7],"workers":[{},{}]}"#], r#"["body","run_ids",1]"#),
+        (&[r#"{"route":"a","run_ids":["x","y","x"]}"#], r#"["body","run_ids",2]"#),
+        (&[&claim(r#""worker":[]"#), &claim(&worker(2 * REQUEST_BODY_BYTES))], r#"["body","worker"]"#),
+        (&[r#"{"route":"a","run_ids":["x","y"],"workers":[{}]}"#], r#"["body","workers"]"#),
+        (&[&claim(r#""workers":null"#), &too_large[1]], r#"["body","workers"]"#),
+        (&[&too_large[0]], r#"["body","workers",0]"#),
+        (&[r#"{"route":"a","run_ids":["x","y"],"workers":[{},7]}"#], r#"["body","workers",1]"#),
+        (&[&claim(r#""run_id":"x""#)], r#"["body","run_id"]"#),
     ]);
     assert_eq!(whole::<ClaimTasksRequest>(r#"{"route":"a","run_ids":["x"],"worker":null}"#), None);
     let deep = claim(&format!(r#""worker":{{"a":{}1{}}}"#, "[".repeat(64), "]".repeat(64)));
     assert_eq!(whole::<ClaimTasksRequest>(&deep).as_deref(), Some("json_too_deep "));
+    let report = |more: &str| format!(r#"{{"reports":[{{{RUN}{more}}}]}}"#);
+    let actions = [report(""), report(r#","action":"output""#), report(r#","action":null"#)];
+    let ids = r#"["body","reports",0,"task_id"] ["body","reports",0,"run_id"]"#;
     refused_for::<ReportRunsRequest>(&[
-        (&format!(r#"{{"reports":[{{{RUN}}}]}}"#), r#"["body","reports",0,"action"]"#),
-        (&format!(r#"{{"reports":[{{{RUN},"action":"output"}}]}}"#), r#"["body","reports",0,"action"]"#),
-        (&format!(r#"{{"reports":[{{{RUN},"action":null}}]}}"#), r#"["body","reports",0,"action"]"#),
-        (r#"{"reports":[{"action":"complete"}]}"#, r#"["body","reports",0,"task_id"] ["body","reports",0,"run_id"]"#),
+        (&actions.each_ref().map(String::as_str), r#"["body","reports",0,"action"]"#),
+        (&[r#"{"reports":[{"action":"complete"}]}"#], ids),
     ]);
 }
 

@@ -249,100 +249,84 @@ fn worker(bytes: usize) -> String {
     format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8))
 }
 
+/// Each row is what some bodies have behind the id of their run, and the code of each of them.
+fn check_runs<B: Body>(rows: &[(&[&str], &str)]) {
+    for (members, expected) in rows {
+        for more in *members {
+            let body = format!(r#"{{"run_id":"r_abcdefghijkl"{more}}}"#);
+            assert_eq!(code::<B>(&body), *expected, "{body}");
+        }
+    }
+}
+
 #[test]
 fn the_bodies_of_the_worker_protocol_are_complete_and_nothing_else() {
-    const RUN: &str = r#""run_id":"r_abcdefghijkl""#;
-    check_all::<ClaimRequest>(&[
-        (r#"{"run_id":"x","route":"gpu"}"#, "invalid_request"),
-        (r#"{"run_id":"r_abcdefghijkl\n","route":"gpu"}"#, "invalid_request"),
-        (&format!("{{{RUN},\"route\":\"gpu\"}}"), "ok"),
-        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":{{\"host\":\"h\"}}}}"), "ok"),
-        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":null}}"), "ok"),
-        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":[]}}"), "invalid_request"),
-        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":\"h\"}}"), "invalid_request"),
-        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":{}}}", worker(4096)), "ok"),
-        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":{}}}", worker(4097)), "invalid_request"),
-        // The canonical form counts: escapes are longer.
-        (&format!("{{{RUN},\"route\":\"gpu\",\"worker\":{}}}", worker(4096).replace('x', "\\u0078")), "ok"),
-        (&format!("{{{RUN}}}"), "invalid_request"),
-        (&format!("{{{RUN},\"route\":null}}"), "invalid_request"),
-        (&format!("{{{RUN},\"route\":\"a b\"}}"), "invalid_request"),
-        (&format!("{{{RUN},\"route\":\"gpu\",\"x\":1}}"), "invalid_request"),
-        ("", "invalid_request"),
+    let of_worker = |worker: &str| format!(r#","route":"gpu","worker":{worker}"#);
+    let (most, more) = (worker(4096), worker(4097));
+    // The canonical form counts: escapes are longer.
+    let fitting = [of_worker(&most), of_worker(&most.replace('x', "\\u0078"))];
+    let of_gpu = r#","route":"gpu""#;
+    check_runs::<ClaimRequest>(&[
+        (&[of_gpu, &of_worker(r#"{"host":"h"}"#), &of_worker("null"), &fitting[0], &fitting[1]], "ok"),
+        (&[&of_worker("[]"), &of_worker("\"h\""), &of_worker(&more)], "invalid_request"),
+        (&["", r#","route":null"#, r#","route":"a b""#, r#","route":"gpu","x":1"#], "invalid_request"),
     ]);
-    check_all::<UnclaimRequest>(&[
-        ("{}", "invalid_request"),
-        (&format!("{{{RUN}}}"), "ok"),
-        (&format!("{{{RUN},\"result\":{{}}}}"), "invalid_request"),
+    check_all::<ClaimRequest>(&[("", "invalid_request")]);
+    check_runs::<UnclaimRequest>(&[(&[""], "ok"), (&[r#","result":{}"#], "invalid_request")]);
+    check_all::<UnclaimRequest>(&[("{}", "invalid_request")]);
+    check_runs::<CompleteRequest>(&[
+        (&[r#","result":{}"#], "ok"),
+        (&["", r#","result":null"#, r#","result":{"a":1e400}"#], "invalid_request"),
     ]);
-    check_all::<CompleteRequest>(&[
-        (&format!("{{{RUN},\"result\":{{}}}}"), "ok"),
-        (&format!("{{{RUN}}}"), "invalid_request"),
-        (&format!("{{{RUN},\"result\":null}}"), "invalid_request"),
-        (&format!("{{{RUN},\"result\":{{\"a\":1e400}}}}"), "invalid_request"),
+    check_runs::<FailRequest>(&[
+        (&[r#","error":{"type":"","message":""}"#, r#","error":{"type":"E","message":"m","traceback":null}"#], "ok"),
+        (&[r#","error":{"type":"E","message":"m","traceback":"t"}"#], "ok"),
+        (&[r#","error":{"type":"E","message":"m","traceback":1}"#], "invalid_request"),
+        (&[r#","error":{"type":"E","message":"\ud800"}"#, r#","error":{"type":"E"}"#], "invalid_request"),
+        (&[r#","error":{"message":"m"}"#, r#","error":{"type":"E","message":"m","x":1}"#], "invalid_request"),
+        (&[r#","error":null"#, ""], "invalid_request"),
     ]);
-    check_all::<FailRequest>(&[
-        (&format!("{{{RUN},\"error\":{{\"type\":\"\",\"message\":\"\"}}}}"), "ok"),
-        (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"traceback\":null}}}}"), "ok"),
-        (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"traceback\":\"t\"}}}}"), "ok"),
-        (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"traceback\":1}}}}"), "invalid_request"),
-        (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"\\ud800\"}}}}"), "invalid_request"),
-        (&format!("{{{RUN},\"error\":{{\"type\":\"E\"}}}}"), "invalid_request"),
-        (&format!("{{{RUN},\"error\":{{\"message\":\"m\"}}}}"), "invalid_request"),
-        (&format!("{{{RUN},\"error\":{{\"type\":\"E\",\"message\":\"m\",\"x\":1}}}}"), "invalid_request"),
-        (&format!("{{{RUN},\"error\":null}}"), "invalid_request"),
-        (&format!("{{{RUN}}}"), "invalid_request"),
+    check_runs::<ProgressRequest>(&[
+        (&[r#","progress":{}"#], "ok"),
+        (&[r#","progress":null"#, r#","progress":[]"#, r#","progress":1"#, ""], "invalid_request"),
+        (&[r#","progress":{"a":["\ud800"]}"#, r#","progress":{},"step":1"#], "invalid_request"),
     ]);
-    check_all::<ProgressRequest>(&[
-        (&format!("{{{RUN},\"progress\":{{}}}}"), "ok"),
-        (&format!("{{{RUN},\"progress\":null}}"), "invalid_request"),
-        (&format!("{{{RUN},\"progress\":[]}}"), "invalid_request"),
-        (&format!("{{{RUN},\"progress\":1}}"), "invalid_request"),
-        (&format!("{{{RUN},\"progress\":{{\"a\":[\"\\ud800\"]}}}}"), "invalid_request"),
-        (&format!("{{{RUN}}}"), "invalid_request"),
-        (r#"{"progress":{}}"#, "invalid_request"),
-        (&format!("{{{RUN},\"progress\":{{}},\"step\":1}}"), "invalid_request"),
+    check_all::<ProgressRequest>(&[(r#"{"progress":{}}"#, "invalid_request")]);
+    check_runs::<HeartbeatRequest>(&[
+        (&[r#","progress":null"#], "ok"),
+        (&[r#","progress":[]"#, r#","progress":"x""#, r#","progress":true"#], "invalid_request"),
     ]);
-    check_all::<HeartbeatRequest>(&[
-        (&format!("{{{RUN},\"progress\":null}}"), "ok"),
-        (&format!("{{{RUN},\"progress\":[]}}"), "invalid_request"),
-        (&format!("{{{RUN},\"progress\":\"x\"}}"), "invalid_request"),
-        (&format!("{{{RUN},\"progress\":true}}"), "invalid_request"),
-    ]);
-    let output = |offset: &str, text: &str| format!("{{{RUN},\"offset\":{offset},\"text\":{text}}}");
+    let output = |offset: &str, text: &str| format!(r#","offset":{offset},"text":{text}"#);
     for offset in ["-1", "1.0", "\"1\"", "null", "true", "9223372036854775805", "9223372036854775808", "1e3"] {
-        check_all::<OutputRequest>(&[(&output(offset, "\"abc\""), "invalid_request")]);
+        check_runs::<OutputRequest>(&[(&[&output(offset, "\"abc\"")], "invalid_request")]);
     }
     for text in ["null", "[]", r#""\ud800""#, r#""","more":1"#] {
-        check_all::<OutputRequest>(&[(&output("0", text), "invalid_request")]);
+        check_runs::<OutputRequest>(&[(&[&output("0", text)], "invalid_request")]);
     }
-    check_all::<OutputRequest>(&[
-        (&output("9223372036854775804", "\"abc\""), "ok"),
-        (r#"{"offset":0,"text":"a"}"#, "invalid_request"),
-        (&format!("{{{RUN},\"text\":\"a\"}}"), "invalid_request"),
-        (&format!("{{{RUN},\"offset\":0}}"), "invalid_request"),
+    check_runs::<OutputRequest>(&[
+        (&[&output("9223372036854775804", "\"abc\"")], "ok"),
+        (&[r#","text":"a""#, r#","offset":0"#], "invalid_request"),
     ]);
+    check_all::<OutputRequest>(&[(r#"{"offset":0,"text":"a"}"#, "invalid_request")]);
     // Blanks do not count, escapes do.
     let telemetry = |bytes: usize| format!(r#"{{ "telemetry" : {{ "a" : "{}\u0000" }} }}"#, "x".repeat(bytes - 14));
-    check_all::<TelemetryRequest>(&[
-        (&telemetry(16_384), "ok"),
-        (&telemetry(16_385), "invalid_request"),
-        ("{}", "invalid_request"),
-        (r#"{"telemetry":null}"#, "invalid_request"),
-        (r#"{"telemetry":[]}"#, "invalid_request"),
-        (r#"{"telemetry":"x"}"#, "invalid_request"),
-        (r#"{"telemetry":{"a":"\udc00"}}"#, "invalid_request"),
-        (r#"{"telemetry":{},"status":"idle"}"#, "invalid_request"),
+    check_rows::<TelemetryRequest>(&[
+        (&[&telemetry(16_384)], "ok"),
+        (&[&telemetry(16_385), "{}", r#"{"telemetry":null}"#, r#"{"telemetry":[]}"#], "invalid_request"),
+        (&[r#"{"telemetry":"x"}"#, r#"{"telemetry":{"a":"\udc00"}}"#], "invalid_request"),
+        (&[r#"{"telemetry":{},"status":"idle"}"#], "invalid_request"),
     ]);
-    let wrong = r#""run_id":"r_abcdefghijkl\n""#;
+    let wrong = |more: &str| format!(r#"{{"run_id":"r_abcdefghijkl\n"{more}}}"#);
     let codes = [
-        code::<HeartbeatRequest>(&format!("{{{wrong}}}")),
-        code::<ProgressRequest>(&format!("{{{wrong},\"progress\":{{}}}}")),
-        code::<UnclaimRequest>(&format!("{{{wrong}}}")),
-        code::<CompleteRequest>(&format!("{{{wrong},\"result\":{{}}}}")),
-        code::<FailRequest>(&format!("{{{wrong},\"error\":{{\"type\":\"E\",\"message\":\"m\"}}}}")),
+        code::<HeartbeatRequest>(&wrong("")),
+        code::<ProgressRequest>(&wrong(r#","progress":{}"#)),
+        code::<UnclaimRequest>(&wrong("")),
+        code::<CompleteRequest>(&wrong(r#","result":{}"#)),
+        code::<FailRequest>(&wrong(r#","error":{"type":"E","message":"m"}"#)),
+        code::<ClaimRequest>(&wrong(of_gpu)),
+        code::<ClaimRequest>(r#"{"run_id":"x","route":"gpu"}"#),
     ];
-    assert_eq!(codes, ["invalid_request"; 5]);
+    assert_eq!(codes, ["invalid_request"; 7]);
 }
 
 #[test]
