@@ -99,22 +99,8 @@ async fn a_share_grows_to_what_is_needed_and_no_further_than_everything() {
 
 #[test]
 fn scarcity_rises_by_one_each_time_that_what_is_free_has_halved() {
-    let cases = [
-        (1000, 0),
-        (500, 0),
-        (260, 0),
-        (250, 1),
-        (126, 1),
-        (125, 2),
-        (62, 3),
-        (31, 4),
-        (15, 5),
-        (7, 6),
-        (3, 7),
-        (1, 7),
-        (0, 7),
-    ];
-    for (free, expected) in cases {
+    let free = [1000, 500, 260, 250, 126, 125, 62, 31, 15, 7, 3, 1, 0];
+    for (free, expected) in free.into_iter().zip([0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 7, 7]) {
         assert_eq!(scarcity(free, 1000), expected, "{free} of 1000 are free");
     }
     assert_eq!(scarcity(0, 0), SCARCITY_MAX);

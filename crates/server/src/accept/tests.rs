@@ -12,7 +12,6 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::error::HOLD_BUSY;
 use crate::listener::Listener;
-use crate::memory_budget::Budget;
 use crate::memory_plan::MemoryPlan;
 
 const HELLO: &[u8] = b"GET /hello HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -171,43 +170,38 @@ async fn a_client_that_does_not_take_its_answer_is_cut_off() {
     }
 }
 
+/// A budget for answers of so many bytes, and a handler each of whose answers takes all of it.
+fn filling(bytes: usize) -> (Arc<Budgets>, impl Handler) {
+    let budgets = Arc::new(Budgets::new(&MemoryPlan { answers_bytes: bytes, ..MemoryPlan::within(0) }));
+    let of_handler = Arc::clone(&budgets);
+    let handler = move |_| {
+        let budgets = Arc::clone(&of_handler);
+        async move { Response::new(Body::from(budgets.answers.reserve(bytes).await.unwrap().attach_to(vec![b'x'; bytes]))) }
+    };
+    (budgets, handler)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_not_taken_holds_its_reservation_until_its_connection_ends() {
     const BYTES: usize = 64 << 20;
-    let budget = Arc::new(Budget::new(BYTES));
-    let handler = {
-        let budget = Arc::clone(&budget);
-        move |_| {
-            let budget = Arc::clone(&budget);
-            async move { Response::new(Body::from(budget.reserve(BYTES).await.unwrap().attach_to(vec![b'x'; BYTES]))) }
-        }
-    };
+    let (budgets, handler) = filling(BYTES);
     let server = Server::start(8, TIMEOUTS, handler).await;
     let mut client = server.connect();
     client.write_all(HELLO).unwrap();
     client.read_exact(&mut vec![0; 1 << 20]).unwrap();
-    assert!(timeout(SOON, budget.reserve(1)).await.is_err(), "hyper has the body, but the client does not");
+    let early = timeout(SOON, budgets.answers.reserve(1)).await;
+    assert!(early.is_err(), "hyper has the body, but the client does not");
 
     drop(client);
-    assert!(budget.reserve(BYTES).await.is_ok());
+    assert!(budgets.answers.reserve(BYTES).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_gives_way_to_others_when_room_is_scarce() {
     const BYTES: usize = 64 << 20;
-    let plan = MemoryPlan { answers_bytes: BYTES, ..MemoryPlan::within(0) };
-    let budgets = Arc::new(Budgets::new(&plan));
-    let handler = {
-        let budgets = Arc::clone(&budgets);
-        move |_| {
-            let budgets = Arc::clone(&budgets);
-            async move {
-                Response::new(Body::from(budgets.answers.reserve(BYTES).await.unwrap().attach_to(vec![b'x'; BYTES])))
-            }
-        }
-    };
+    let (budgets, handler) = filling(BYTES);
     // A minute as long as there is room for others; half a second when there is none.
-    let server = Server::start_within(Arc::clone(&budgets), 8, TIMEOUTS, handler).await;
+    let server = Server::start_within(budgets, 8, TIMEOUTS, handler).await;
     let mut idle = server.connect();
     idle.write_all(HELLO).unwrap();
     idle.read_exact(&mut [0; 1000]).unwrap();

@@ -6,10 +6,6 @@ fn list(raw: &str) -> Result<ListTasks, Invalid> {
     Query::new(Some(raw)).list_tasks()
 }
 
-fn valid(raw: &str) -> bool {
-    list(raw).is_ok()
-}
-
 #[test]
 fn values_are_decoded_and_the_last_one_counts() {
     let cases = [
@@ -94,20 +90,12 @@ fn a_boolean_is_one_of_twelve_words_in_any_letter_case() {
 
 #[test]
 fn selectors_and_order_take_the_words_of_the_contract_only() {
-    let cases = [
-        ("status=pending", true),
-        ("status=Pending", false),
-        ("status=", false),
-        ("status=pending,running", false),
-        ("order_by=finished_at", true),
-        ("order_by=", false),
-        ("order_by=queue", false),
-        ("order_by=ID", false),
-        ("unknown=1", true),
-        ("filter=((&cursor=", true),
-    ];
-    for (raw, expected) in cases {
-        assert_eq!(valid(raw), expected, "{raw}");
+    for raw in ["status=pending", "order_by=finished_at", "unknown=1", "filter=((&cursor="] {
+        assert!(list(raw).is_ok(), "{raw}");
+    }
+    let refused = "status=Pending status= status=pending,running order_by= order_by=queue order_by=ID";
+    for raw in refused.split(' ') {
+        assert!(list(raw).is_err(), "{raw}");
     }
 }
 
