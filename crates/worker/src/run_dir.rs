@@ -504,23 +504,19 @@ mod tests {
 
     #[test]
     fn only_we_and_root_can_replace_anything_in_a_parent_folder() {
-        for (owner, group, mode, expected) in [
-            (0, 0, 0o755, Ok(())),
-            (0, 0, 0o1777, Ok(())),
-            (0, 50, 0o1775, Ok(())),
-            (1000, 1000, 0o755, Ok(())),
-            (1000, 1000, 0o775, Ok(())),
-            (1000, 1000, 0o1777, Ok(())),
-            (0, 0, 0o777, Err(OwnershipProblem::WorldWritable)),
-            (0, 50, 0o2775, Err(OwnershipProblem::GroupWritable(50))),
-            (0, 1000, 0o775, Err(OwnershipProblem::GroupWritable(1000))),
-            (1000, 50, 0o775, Err(OwnershipProblem::GroupWritable(50))),
-            (1000, 1000, 0o777, Err(OwnershipProblem::WorldWritable)),
-            (1001, 1001, 0o755, Err(OwnershipProblem::OtherOwner(1001))),
-            (1001, 1001, 0o1777, Err(OwnershipProblem::OtherOwner(1001))),
-            (65534, 65534, 0o755, Err(OwnershipProblem::OtherOwner(65534))),
-        ] {
-            assert_eq!(US.check_parent(facts(owner, group, mode)), expected, "{owner} {group} {mode:o}");
+        let cases: [(&[(u32, u32, u32)], Result<(), OwnershipProblem>); 7] = [
+            (&[(0, 0, 0o755), (0, 0, 0o1777), (0, 50, 0o1775), (1000, 1000, 0o755), (1000, 1000, 0o775)], Ok(())),
+            (&[(1000, 1000, 0o1777)], Ok(())),
+            (&[(0, 0, 0o777), (1000, 1000, 0o777)], Err(OwnershipProblem::WorldWritable)),
+            (&[(0, 50, 0o2775), (1000, 50, 0o775)], Err(OwnershipProblem::GroupWritable(50))),
+            (&[(0, 1000, 0o775)], Err(OwnershipProblem::GroupWritable(1000))),
+            (&[(1001, 1001, 0o755), (1001, 1001, 0o1777)], Err(OwnershipProblem::OtherOwner(1001))),
+            (&[(65534, 65534, 0o755)], Err(OwnershipProblem::OtherOwner(65534))),
+        ];
+        for (folders, expected) in cases {
+            for &(owner, group, mode) in folders {
+                assert_eq!(US.check_parent(facts(owner, group, mode)), expected, "{owner} {group} {mode:o}");
+            }
         }
     }
 

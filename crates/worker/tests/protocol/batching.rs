@@ -65,21 +65,14 @@ fn assert_completed(server: &Server, count: usize) {
 }
 
 #[tokio::test]
-async fn slots_that_are_free_together_claim_with_one_request() {
-    let server = Server::with_batches(4).await;
-    let (worker, runs) = started(&server, one_each(4), 4).await;
-    assert_eq!(task_ids(&runs).len(), 4);
+async fn slots_that_are_free_together_claim_with_one_request_and_report_with_one_or_two() {
+    let server = Server::with_batches(8).await;
+    let (worker, runs) = started(&server, one_each(8), 8).await;
+    assert_eq!(task_ids(&runs).len(), 8);
     assert_eq!(server.verbs(), ["batch/claim"]);
     let of_claims: BTreeSet<String> = run_ids(&server.asked("batch/claim")[0]).into_iter().collect();
     let of_runs: BTreeSet<String> = runs.iter().map(|run| run.run.claim.run_id.to_string()).collect();
     assert_eq!(of_claims, of_runs);
-    all_succeed(worker, runs).await;
-}
-
-#[tokio::test]
-async fn what_ended_together_is_reported_with_one_request_or_two() {
-    let server = Server::with_batches(8).await;
-    let (worker, runs) = started(&server, one_each(8), 8).await;
     all_succeed(worker, runs).await;
     assert_completed(&server, 8);
     // The first may be sent before the others have ended.
@@ -93,10 +86,6 @@ async fn one_slot_sends_what_it_sends_without_batches() {
     let worker = TestWorker::always(&server, for_tasks(2), empty_success());
     assert_eq!(worker.end().await.1.succeeded, 2);
     assert_eq!(server.verbs(), ["claim", "complete", "claim", "complete"]);
-}
-
-fn counts(succeeded: u64) -> taskqueue_worker::Counts {
-    taskqueue_worker::Counts { succeeded, ..Default::default() }
 }
 
 #[tokio::test]
@@ -182,33 +171,28 @@ fn none_for_the_last() -> Reply {
     })
 }
 
-/// Each of three tasks runs, one of them after its claim was sent together and then alone.
-async fn assert_asked_again_alone(server: &Server, mut worker: TestWorker) {
-    let runs = runs(&mut worker, 3).await;
-    assert_eq!(task_ids(&runs).len(), 3);
-    assert_eq!(server.tasks(|tasks| tasks.runs.len()), 3, "claimed more");
-    let alone = run_ids(&server.asked("claim")[0]);
-    let together = server.asked("batch/claim").iter().filter(|claim| run_ids(claim).contains(&alone[0])).count();
-    assert!(together >= 2, "{:?}", server.verbs());
-    all_succeed(worker, runs).await;
-}
-
 #[tokio::test]
-async fn none_for_a_claim_in_doubt_is_asked_again_alone() {
-    let server = Server::with_batches(3).await;
-    server.script("batch/claim", [lost(), none_for_the_last(), Reply::Honest]);
-    let worker = TestWorker::start(&server, one_each(3));
-    assert_asked_again_alone(&server, worker).await;
-}
-
-#[tokio::test]
-async fn none_for_a_waiting_claim_in_doubt_is_asked_again_alone() {
-    let server = Server::with_batches(0).await;
-    let worker = TestWorker::start(&server, one_each(3));
-    server.until("batch/claim", 2).await;
-    server.script("batch/claim", [lost(), none_for_the_last(), Reply::Honest]);
-    server.tasks(|tasks| tasks.pending = 3);
-    assert_asked_again_alone(&server, worker).await;
+async fn none_for_a_claim_in_doubt_is_asked_again_alone_also_when_it_waited() {
+    for waits in [false, true] {
+        let server = Server::with_batches(if waits { 0 } else { 3 }).await;
+        let doubtful = || [lost(), none_for_the_last(), Reply::Honest];
+        if !waits {
+            server.script("batch/claim", doubtful());
+        }
+        let mut worker = TestWorker::start(&server, one_each(3));
+        if waits {
+            server.until("batch/claim", 2).await;
+            server.script("batch/claim", doubtful());
+            server.tasks(|tasks| tasks.pending = 3);
+        }
+        let runs = runs(&mut worker, 3).await;
+        assert_eq!(task_ids(&runs).len(), 3);
+        assert_eq!(server.tasks(|tasks| tasks.runs.len()), 3, "claimed more");
+        let alone = run_ids(&server.asked("claim")[0]);
+        let together = server.asked("batch/claim").iter().filter(|claim| run_ids(claim).contains(&alone[0])).count();
+        assert!(together >= 2, "{:?}", server.verbs());
+        all_succeed(worker, runs).await;
+    }
 }
 
 #[tokio::test]
@@ -362,7 +346,8 @@ async fn a_worker_with_any_number_of_slots_runs_no_more_than_max_tasks() {
     let server = Server::with_batches(50).await;
     let settings = Settings { max_tasks: Some(11), ..with_slots(4) };
     let worker = TestWorker::always(&server, settings, empty_success());
-    assert_eq!(worker.end().await, (EndReason::MaxTasks, counts(11)));
+    let counts = taskqueue_worker::Counts { succeeded: 11, ..Default::default() };
+    assert_eq!(worker.end().await, (EndReason::MaxTasks, counts));
     assert_completed(&server, 11);
     assert_eq!(server.tasks(|tasks| tasks.pending), 39);
 }

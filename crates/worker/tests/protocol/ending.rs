@@ -36,7 +36,10 @@ async fn failures_in_a_row_after_a_success_slow_the_worker_down_and_do_not_end_i
     worker.next_run().await.succeed();
     worker.next_run().await.end(failure());
     let last = worker.next_run().await;
-    let told: Vec<String> = worker.events.all().into_iter().filter(|event| event.starts_with("SlowedDown")).collect();
+    let events = worker.events.all();
+    let slowed = events.iter().position(|event| event.starts_with("SlowedDown")).unwrap();
+    assert!(events[slowed - 1].starts_with("ended t_000000000006"), "after the end of the run: {events:?}");
+    let told: Vec<&String> = events.iter().filter(|event| event.starts_with("SlowedDown")).collect();
     assert!(told[0].starts_with("SlowedDown { failures: 5, pause: 20ms"), "{told:?}");
     assert!(told[1].starts_with("SlowedDown { failures: 6, pause: 40ms"), "{told:?}");
     assert_eq!(told.len(), 2, "a success resets it: {told:?}");
@@ -117,17 +120,6 @@ async fn a_pause_after_failures_is_no_idle_time() {
     }
     assert_eq!(worker.end().await.0, EndReason::Idle);
     assert!(began.elapsed() >= pause + idle_timeout, "{:?}", began.elapsed());
-}
-
-#[tokio::test]
-async fn that_a_worker_slows_down_is_told_after_the_end_of_the_run() {
-    let server = Server::start().await;
-    let worker = five_failures_after_a_success(&server, settings()).await;
-    worker.until_told("SlowedDown").await;
-    let events = worker.events.all();
-    let slowed = events.iter().position(|event| event.starts_with("SlowedDown")).unwrap();
-    assert!(events[slowed - 1].starts_with("ended t_000000000006"), "{events:?}");
-    worker.stopped(StopMode::Kill).await;
 }
 
 #[tokio::test]
