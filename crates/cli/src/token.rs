@@ -117,22 +117,16 @@ mod tests {
     fn a_token_file_holds_one_line_of_visible_ascii() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token");
-        let cases: [(&[u8], &str); 11] = [
-            (b"secret", "token"),
-            (b"secret\n", "token"),
-            (b"secret\r\n", "token"),
-            (b"!~", "token"),
-            (b"", "refused"),
-            (b"\n", "refused"),
-            (b"two words\n", "refused"),
-            (b"secret\n\n", "refused"),
-            (b"tab\there", "refused"),
-            ("schlüssel".as_bytes(), "refused"),
-            (b"\xff\xfe", "refused"),
+        let cases: [(&[&[u8]], &str); 3] = [
+            (&[b"secret", b"secret\n", b"secret\r\n", b"!~"], "token"),
+            (&[b"", b"\n", b"two words\n", b"secret\n\n", b"tab\there", "schlüssel".as_bytes()], "refused"),
+            (&[b"\xff\xfe"], "refused"),
         ];
-        for (content, expected) in cases {
-            write(&path, content);
-            assert_eq!(outcome(load(Some(&path), None)), expected, "{content:?}");
+        for (contents, expected) in cases {
+            for content in contents {
+                write(&path, content);
+                assert_eq!(outcome(load(Some(&path), None)), expected, "{content:?}");
+            }
         }
         assert_eq!(outcome(load(Some(&directory.path().join("missing")), None)), "refused");
     }

@@ -404,19 +404,14 @@ mod tests {
 
     #[test]
     fn a_file_is_ours_when_only_this_account_or_root_can_have_written_it() {
-        let cases = [
-            (1000, 0o644, 1000, true),
-            (1000, 0o664, 1000, true),
-            (0, 0o644, 1000, true),
-            (0, 0o644, 0, true),
-            (1001, 0o600, 1000, false),
-            (1000, 0o644, 0, false),
-            (1000, 0o666, 1000, false),
-            (0, 0o602, 1000, false),
-            (0, 0o777, 0, false),
+        let cases: [(&[(u32, u32, u32)], bool); 2] = [
+            (&[(1000, 0o644, 1000), (1000, 0o664, 1000), (0, 0o644, 1000), (0, 0o644, 0)], true),
+            (&[(1001, 0o600, 1000), (1000, 0o644, 0), (1000, 0o666, 1000), (0, 0o602, 1000), (0, 0o777, 0)], false),
         ];
-        for (owner, mode, me, ours) in cases {
-            assert_eq!(reason(owner, mode, me).is_none(), ours, "{owner} {mode:o} {me}");
+        for (files, ours) in cases {
+            for &(owner, mode, me) in files {
+                assert_eq!(reason(owner, mode, me).is_none(), ours, "{owner} {mode:o} {me}");
+            }
         }
     }
 }

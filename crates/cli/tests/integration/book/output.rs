@@ -219,27 +219,21 @@ mod tests {
 
     #[test]
     fn times_ids_and_gaps_may_differ_and_nothing_else() {
-        let table = [
-            ("a b", "a   b", true),
-            ("a b", "a c", false),
-            ("a", "a\nb", false),
-            ("...\nb\n...", "a\nb\nc", true),
-            ("...\nd", "a\nb", false),
-            ("after 12 min 4 s", "after 0.02 s", true),
-            ("x  now  end", "x  3s ago  end", true),
-            ("3 tasks", "4 tasks", false),
-            ("t_aaaaaaaaaaaa created", "t_bbbbbbbbbbb- created", true),
-            ("t_aaaaaaaaaaaa created", "t_short created", false),
-            ("at 2026-01-02T03:04:05Z", "at 2026-02-02T03:04:05.123456Z", true),
-            ("\"id\":\"r_aaaaaaaaaaaa\"}", "\"id\":\"r_bbbbbbbbbbbb\"}", true),
-            ("folder ... end", "folder a b c end", true),
-            ("folder ... end", "folder a b c", false),
-            ("e1\no1\ne2\no2", "o1\no2|e1\ne2", true),
-            ("e1\no2\no1\ne2", "o1\no2|e1\ne2", false),
-            ("o1\n...\ne2", "o1\no2|e1\ne2", true),
+        let table: [(&[(&str, &str)], bool); 9] = [
+            (&[("a b", "a   b"), ("...\nb\n...", "a\nb\nc"), ("after 12 min 4 s", "after 0.02 s")], true),
+            (&[("x  now  end", "x  3s ago  end"), ("t_aaaaaaaaaaaa created", "t_bbbbbbbbbbb- created")], true),
+            (&[("at 2026-01-02T03:04:05Z", "at 2026-02-02T03:04:05.123456Z")], true),
+            (&[("\"id\":\"r_aaaaaaaaaaaa\"}", "\"id\":\"r_bbbbbbbbbbbb\"}")], true),
+            (&[("folder ... end", "folder a b c end"), ("e1\no1\ne2\no2", "o1\no2|e1\ne2")], true),
+            (&[("o1\n...\ne2", "o1\no2|e1\ne2")], true),
+            (&[("a b", "a c"), ("a", "a\nb"), ("...\nd", "a\nb"), ("3 tasks", "4 tasks")], false),
+            (&[("t_aaaaaaaaaaaa created", "t_short created"), ("folder ... end", "folder a b c")], false),
+            (&[("e1\no2\no1\ne2", "o1\no2|e1\ne2")], false),
         ];
-        for (shown, printed, expected) in table {
-            assert_eq!(compare(shown, printed, false).is_some(), expected, "{shown:?} and {printed:?}");
+        for (pairs, expected) in table {
+            for (shown, printed) in pairs {
+                assert_eq!(compare(shown, printed, false).is_some(), expected, "{shown:?} and {printed:?}");
+            }
         }
         assert!(compare("a", "a\nb", true).is_some());
         assert!(compare("a\nb", "a", true).is_none());
