@@ -2,13 +2,12 @@
 //! at another, also when notifications are lost.
 
 use serde_json::json;
-use taskqueue_test_postgres::{Cluster, PoolMode, Pooler};
 
 use super::{NOTIFIED, announced, found_by_next_poll, fresh_database, logging_servers, notified};
 use crate::support::*;
 
 /// Task `n` runs as run `n`, whose heartbeat is held there.
-fn hold(there: &Server, n: usize) -> Connection {
+pub(super) fn hold(there: &Server, n: usize) -> Connection {
     there.create(n, json!({}));
     assert_eq!(there.claimed(n), n);
     let heartbeat = Request::new("POST", &of_task(n, "/heartbeat")).waiting(28);
@@ -17,7 +16,7 @@ fn hold(there: &Server, n: usize) -> Connection {
 
 /// The run of task `n` is ended here.
 #[track_caller]
-fn end(here: &Server, n: usize, action: &str) {
+pub(super) fn end(here: &Server, n: usize, action: &str) {
     match action {
         "cancel" => drop(here.cancel(n).expect(200)),
         _ => drop(here.act(n, action, n).expect(204)),
@@ -26,7 +25,7 @@ fn end(here: &Server, n: usize, action: &str) {
 
 /// The held heartbeat is told what became of its run.
 #[track_caller]
-fn told(held: &mut Connection, action: &str) {
+pub(super) fn told(held: &mut Connection, action: &str) {
     assert_eq!(held.read_response(true).unwrap().assert_error(409, "run_finalized")["action"], action);
 }
 
@@ -48,19 +47,6 @@ fn a_cancel_at_one_server_ends_a_heartbeat_that_is_held_at_another() {
         told(&mut held, action);
     }
     assert_eq!(there.count_log_lines(NOTIFIED), before);
-}
-
-#[test]
-fn behind_a_pooler_polling_ends_held_heartbeats() {
-    let database = fresh_database();
-    let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
-    let [here, there] = logging_servers(&pooler.url(&database));
-    for n in 0..5 {
-        let mut held = hold(&there, n);
-        // A poll comes every second, and within 2 seconds is specified.
-        found_by_next_poll(&there, || end(&here, n, "cancel"));
-        told(&mut held, "cancel");
-    }
 }
 
 #[test]

@@ -2,19 +2,11 @@
 //! or may not have stored are repeated elsewhere.
 
 use serde_json::{Value, json};
-use taskqueue_test_postgres::{Cluster, PoolMode, Pooler};
 
-use super::{POLLED, found_by_next_poll, fresh_database, logging_server};
+use super::{POLLED, found_by_next_poll, fresh_database, logging_server, logging_servers};
 use crate::support::*;
 
 const WAITS: &str = "a read of output waits";
-
-/// Task 1 runs as run 1.
-fn running(server: &Server) {
-    server.create_queue("q");
-    server.create(1, json!({}));
-    assert_eq!(server.claimed(1), 1);
-}
 
 fn read(offset: usize) -> Request {
     Request::new("GET", &of_task(1, &format!("/output?offset={offset}")))
@@ -31,11 +23,12 @@ fn followed(here: &Server, there: &Server, offset: usize, text: &str) {
     assert_eq!((&output["text"], &output["start"]), (&json!(text), &json!(offset)), "{output}");
 }
 
-fn assert_followed(url: &str) {
-    let (here, there) = (logging_server(url), logging_server(url));
-    running(&here);
+/// What task 1 prints here is read there, and its end.
+pub(super) fn assert_followed([here, there]: &[Server; 2]) {
+    here.create(1, json!({}));
+    assert_eq!(here.claimed(1), 1);
     here.send(&output_request(1, 1, 0, "0")).expect(204);
-    (1..6).for_each(|offset| followed(&here, &there, offset, &offset.to_string()));
+    (1..6).for_each(|offset| followed(here, there, offset, &offset.to_string()));
     let mut following = there.begin_until_logged(&read(6).waiting(28), WAITS);
     here.act(1, "complete", 1).expect(204);
     let output = following.read_response(true).unwrap().expect(200).json();
@@ -44,22 +37,16 @@ fn assert_followed(url: &str) {
 
 #[test]
 fn a_follower_at_one_server_reads_what_is_sent_to_another() {
-    assert_followed(&fresh_database().url());
-}
-
-#[test]
-fn behind_a_pooler_followers_read_what_is_sent_elsewhere() {
-    let database = fresh_database();
-    let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
-    assert_followed(&pooler.url(&database));
+    assert_followed(&logging_servers(&fresh_database().url()));
 }
 
 /// The text is different at each offset, so that a byte that was stored twice or not at all is seen.
 #[test]
 fn what_a_killed_server_was_sent_is_there_once_after_it_was_repeated_elsewhere() {
     let database = fresh_database();
-    let mut servers = [logging_server(&database.url()), logging_server(&database.url())];
-    running(&servers[0]);
+    let mut servers = logging_servers(&database.url());
+    servers[0].create(1, json!({}));
+    assert_eq!(servers[0].claimed(1), 1);
     let text: String = (0..9_000).map(|n| format!("{n:05}\n")).collect();
     let (mut sent, mut kills) = (0, 0);
     while sent < text.len() {

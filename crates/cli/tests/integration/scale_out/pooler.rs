@@ -1,9 +1,13 @@
-//! A real server behind PgBouncer in transaction mode: it works, says once that it is slower, and starts again.
+//! Real servers behind PgBouncer in transaction mode: they work, say once that they are slower, and start again. What waits is found
+//! by polling.
 
 use serde_json::json;
 use taskqueue_test_postgres::{Cluster, PoolMode, Pooler};
 
-use super::{fresh_database, server};
+use super::held_heartbeats::{end, hold, told};
+use super::output::assert_followed;
+use super::waiting::{begin, got};
+use super::{found_by_next_poll, fresh_database, logging_servers, server};
 use crate::support::*;
 
 #[test]
@@ -31,4 +35,30 @@ fn behind_a_pooler_everything_works_with_one_warning() {
         server.restart();
     }
     assert!(server.stderr().contains("pooler"), "the pooler did not forget anything");
+}
+
+#[test]
+fn behind_a_pooler_polling_ends_waits_for_what_happens_at_another_server() {
+    let database = fresh_database();
+    let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
+    let servers = logging_servers(&pooler.url(&database));
+    let [here, there] = &servers;
+    assert_followed(&servers);
+    // A poll comes every second, and within 2 seconds is specified.
+    for n in 10..15 {
+        let mut waiter = begin(there, n);
+        found_by_next_poll(there, || drop(here.create(n, json!({}))));
+        assert_eq!(got(&mut waiter), n);
+    }
+    for n in 20..25 {
+        let mut held = hold(there, n);
+        found_by_next_poll(there, || end(here, n, "cancel"));
+        told(&mut held, "cancel");
+    }
+    for server in &servers {
+        let log = server.stderr();
+        let complaint = |line: &&str| [" WARN ", " ERROR ", "panicked"].iter().any(|word| line.contains(word));
+        let said = log.lines().filter(complaint).filter(|line| !line.contains("pooler")).count();
+        assert_eq!(said, 0, "{log}");
+    }
 }

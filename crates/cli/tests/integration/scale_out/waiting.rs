@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use taskqueue_test_postgres::{Cluster, PoolMode, Pooler, eventually};
+use taskqueue_test_postgres::{Cluster, eventually};
 
-use super::{announced, found_by_next_poll, fresh_database, logging_servers, notified};
+use super::{announced, fresh_database, logging_servers, notified};
 use crate::sqlite::clock::library;
 use crate::support::*;
 
@@ -15,7 +15,7 @@ fn waiting(n: usize, seconds: u32) -> Request {
 }
 
 /// Sends a waiting claim, and waits until it has found nothing.
-fn begin(server: &Server, n: usize) -> Connection {
+pub(super) fn begin(server: &Server, n: usize) -> Connection {
     server.begin_until_logged(&waiting(n, 28), WAITS)
 }
 
@@ -28,7 +28,7 @@ fn await_created(server: &Server, n: usize) {
 
 /// The task that a waiter got.
 #[track_caller]
-fn got(waiter: &mut Connection) -> usize {
+pub(super) fn got(waiter: &mut Connection) -> usize {
     claimed_task(&waiter.read_response(true).unwrap().expect(200))
 }
 
@@ -97,24 +97,6 @@ fn a_waiter_outlasts_a_restart_of_the_database() {
     cluster.restart();
     await_created(&here, 1);
     assert_eq!(got(&mut waiter), 1);
-}
-
-#[test]
-fn behind_a_pooler_polling_wakes_waiting_claims() {
-    let database = fresh_database();
-    let pooler = Pooler::start(Cluster::shared(), &database, PoolMode::Transaction);
-    let [here, there] = logging_servers(&pooler.url(&database));
-    for n in 0..5 {
-        let mut waiter = begin(&there, n);
-        found_by_next_poll(&there, || drop(here.create(n, json!({}))));
-        assert_eq!(got(&mut waiter), n);
-    }
-    for server in [&here, &there] {
-        let log = server.stderr();
-        let complaint = |line: &&str| [" WARN ", " ERROR ", "panicked"].iter().any(|word| line.contains(word));
-        let said = log.lines().filter(complaint).filter(|line| !line.contains("pooler")).count();
-        assert_eq!(said, 0, "{log}");
-    }
 }
 
 #[test]

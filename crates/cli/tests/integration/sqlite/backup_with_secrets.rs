@@ -159,7 +159,7 @@ fn check_says_which_secrets_of_a_backup_others_can_read() {
 }
 
 #[test]
-fn what_is_copied_and_what_is_not_there_is_said() {
+fn what_is_copied_and_what_is_not_there_is_said_and_it_is_checked_alone() {
     let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
     let (database, to) = (server.database.argument(), folder.path().join("backup"));
     let arguments = ["backup", "--with-secrets", "--database", &database, "--to", text(&to)];
@@ -167,6 +167,13 @@ fn what_is_copied_and_what_is_not_there_is_said() {
     run(&arguments, &[]).ok_with(&parts);
     assert_eq!(names(&to), ["manifest.json", "taskqueue.db"]);
     assert_refuses(&arguments, &[]);
+
+    // It is checked without a database besides.
+    for flags in [["--database", "taskqueue.db"], ["--database", database.as_str()], ["--database-schema", "s"]] {
+        run(&[&["check", text(&to)], &flags[..]].concat(), &[]).fails_with(2, &[flags[0]]);
+    }
+    let elsewhere = [("TASKQUEUE_DATABASE", "elsewhere.db"), ("TASKQUEUE_DATABASE_SCHEMA", "s")];
+    run(&["check", text(&to)], &elsewhere).ok();
 
     // From variables, with a certificate of others.
     let pair = PairFiles::make(folder.path(), "pair", |_| {});
@@ -340,19 +347,6 @@ fn of_an_installation_with_postgresql_the_secrets_alone_are_copied() {
     run(&[&restore[..], &[URL]].concat(), &[]).ok_quietly();
     assert_eq!((fs::read_to_string(&place).unwrap(), mode(&place)), (format!("{TOKEN}\n"), 0o600));
     assert!(!key_folder.path().join("tls").exists(), "there was no key in the backup");
-}
-
-#[test]
-fn a_backup_is_checked_without_a_database_besides() {
-    let (server, folder) = (Server::alone(), tempfile::tempdir().unwrap());
-    let (database, to) = (server.database.argument(), folder.path().join("backup"));
-    run(&["backup", "--with-secrets", "--database", &database, "--to", text(&to)], &[]).ok();
-    let cases = [["--database", "taskqueue.db"], ["--database", database.as_str()], ["--database-schema", "s"]];
-    for flags in cases {
-        run(&[&["check", text(&to)], &flags[..]].concat(), &[]).fails_with(2, &[flags[0]]);
-    }
-    let variables = [("TASKQUEUE_DATABASE", "elsewhere.db"), ("TASKQUEUE_DATABASE_SCHEMA", "s")];
-    run(&["check", text(&to)], &variables).ok();
 }
 
 #[test]
