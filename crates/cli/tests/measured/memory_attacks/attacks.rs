@@ -17,14 +17,6 @@ const LARGE_TASKS: usize = 24;
 /// How long connections that do nothing are kept before they are replaced: longer than the server puts up with.
 const HOLD: Duration = Duration::from_secs(8);
 
-/// An attack: what each of its threads does.
-pub(crate) struct Attack {
-    pub(crate) attackers: usize,
-    /// Whether it leaves pending tasks behind.
-    pub(crate) stores: bool,
-    pub(crate) run: fn(&Attacker<'_>),
-}
-
 /// One thread of an attack.
 pub(crate) struct Attacker<'a> {
     pub(crate) number: usize,
@@ -108,9 +100,7 @@ fn get(path: &str) -> Vec<u8> {
     Request::new("GET", path).to_bytes()
 }
 
-pub(crate) const MANY_ROUTES: Attack = Attack { attackers: 4, stores: true, run: many_routes };
-
-fn many_routes(attacker: &Attacker<'_>) {
+pub(crate) fn many_routes(attacker: &Attacker<'_>) {
     let filling = "x".repeat(1_030_000);
     for n in (0..).take_while(|_| attacker.goes_on()) {
         let routes: Vec<String> = (0..256).map(|route| format!("r{}-{n}-{route}", attacker.number)).collect();
@@ -120,9 +110,7 @@ fn many_routes(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const LONG_ROUTES: Attack = Attack { attackers: 4, stores: true, run: long_routes };
-
-fn long_routes(attacker: &Attacker<'_>) {
+pub(crate) fn long_routes(attacker: &Attacker<'_>) {
     let filling = "x".repeat(110);
     for n in (0..).take_while(|_| attacker.goes_on()) {
         let routes: Vec<String> =
@@ -132,10 +120,8 @@ fn long_routes(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const SLOW_LISTS: Attack = Attack { attackers: 16, stores: false, run: slow_list };
-
 /// Reads 95 kB in each second.
-fn slow_list(attacker: &Attacker<'_>) {
+pub(crate) fn slow_list(attacker: &Attacker<'_>) {
     while attacker.goes_on() {
         let Ok(mut stream) = attacker.send(&get("/api/v2/queues/large/tasks?limit=1000")) else { continue };
         while attacker.goes_on() && matches!(stream.read(&mut [0; 9_500]), Ok(1..)) {
@@ -144,32 +130,24 @@ fn slow_list(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const UNREAD_LISTS: Attack = Attack { attackers: 4, stores: false, run: unread_lists };
-
-fn unread_lists(attacker: &Attacker<'_>) {
+pub(crate) fn unread_lists(attacker: &Attacker<'_>) {
     attacker.hold(100, |_| get("/api/v2/queues/large/tasks?limit=1000"));
 }
 
-pub(crate) const UNREAD_TASKS: Attack = Attack { attackers: 4, stores: false, run: unread_tasks };
-
-fn unread_tasks(attacker: &Attacker<'_>) {
+pub(crate) fn unread_tasks(attacker: &Attacker<'_>) {
     attacker.hold(375, |n| get(&format!("/api/v2/queues/large/tasks/{}", task_id(n % LARGE_TASKS))));
 }
 
-pub(crate) const UNREAD_CLAIMS: Attack = Attack { attackers: 4, stores: false, run: unread_claims };
-
 /// Each claims one of the large tasks; the same claim again gets the same task.
-fn unread_claims(attacker: &Attacker<'_>) {
+pub(crate) fn unread_claims(attacker: &Attacker<'_>) {
     attacker.hold(125, |n| {
         let run = json!({"route": "default", "run_id": run_id(800_000 + n % LARGE_TASKS)});
         Request::new("POST", "/api/v2/queues/large/tasks/claim").json(run).to_bytes()
     });
 }
 
-pub(crate) const SLOW_BODIES: Attack = Attack { attackers: 4, stores: false, run: slow_bodies };
-
 /// Sends nearly all of a large body, and then a byte now and then.
-fn slow_bodies(attacker: &Attacker<'_>) {
+pub(crate) fn slow_bodies(attacker: &Attacker<'_>) {
     let path = format!("/api/v2/queues/large/tasks/{}", task_id(7));
     let whole = Request::new("PUT", &path).json(format!("{{\"args\":{{\"a\":\"{}\"}}}}", "x".repeat(1_000_000)));
     let bytes = whole.to_bytes();
@@ -183,10 +161,8 @@ fn slow_bodies(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const DENSE_BODIES: Attack = Attack { attackers: 16, stores: false, run: dense_bodies };
-
 /// A megabyte of lists with one number each.
-fn dense_bodies(attacker: &Attacker<'_>) {
+pub(crate) fn dense_bodies(attacker: &Attacker<'_>) {
     let lists = "[1],".repeat(260_000);
     let path = format!("/api/v2/queues/large/tasks/{}", task_id(attacker.number));
     let request = Request::new("PATCH", &path).json(format!("{{\"args\":{{\"a\":[{lists}1]}}}}"));
@@ -195,10 +171,8 @@ fn dense_bodies(attacker: &Attacker<'_>) {
     }
 }
 
-pub(crate) const LARGE_BATCHES: Attack = Attack { attackers: 8, stores: true, run: large_batches };
-
 /// By turns text that is kept, lists that are large when parsed, and items that are refused.
-fn large_batches(attacker: &Attacker<'_>) {
+pub(crate) fn large_batches(attacker: &Attacker<'_>) {
     let (text, lists) = ("x".repeat(1_000_000), "[1],".repeat(250_000));
     for n in (0..).take_while(|_| attacker.goes_on()) {
         let task = |item: usize| {
@@ -223,46 +197,34 @@ pub(crate) fn largest_batch(lane: usize) -> Request {
     Request::new("POST", &in_queue("/tasks/batch/create")).json(format!(r#"{{"tasks":[{}]}}"#, tasks.join(",")))
 }
 
-pub(crate) const UNREAD_BATCHES: Attack = Attack { attackers: 4, stores: false, run: unread_batches };
-
 /// Each claims as many of the large tasks as fit; the same claims again get the same tasks.
-fn unread_batches(attacker: &Attacker<'_>) {
+pub(crate) fn unread_batches(attacker: &Attacker<'_>) {
     let run_ids: Vec<String> = (0..LARGE_TASKS).map(|n| run_id(700_000 + n)).collect();
     let request = Request::new("POST", "/api/v2/queues/large/tasks/batch/claim");
     let bytes = request.json(json!({"route": "default", "run_ids": run_ids})).to_bytes();
     attacker.hold(125, |_| bytes.clone());
 }
 
-pub(crate) const LARGE_HEADS: Attack = Attack { attackers: 4, stores: false, run: large_heads };
-
-fn large_heads(attacker: &Attacker<'_>) {
+pub(crate) fn large_heads(attacker: &Attacker<'_>) {
     let head = format!("GET /health HTTP/1.1\r\nhost: x\r\nx: {}", "a".repeat(120_000));
     attacker.hold(300, |_| head.clone().into_bytes());
 }
 
-pub(crate) const IDLE_CONNECTIONS: Attack = Attack { attackers: 4, stores: false, run: idle_connections };
-
 /// A quarter of them never sent anything, the others got an answer.
-fn idle_connections(attacker: &Attacker<'_>) {
+pub(crate) fn idle_connections(attacker: &Attacker<'_>) {
     attacker.hold(400, |n| if n % 4 == 0 { Vec::new() } else { get("/health") });
 }
 
-pub(crate) const UNREAD_OUTPUT: Attack = Attack { attackers: 4, stores: false, run: unread_output };
-
-fn unread_output(attacker: &Attacker<'_>) {
+pub(crate) fn unread_output(attacker: &Attacker<'_>) {
     attacker.hold(375, |_| get(&output_path()));
 }
 
-pub(crate) const WAITING_READS: Attack = Attack { attackers: 4, stores: false, run: waiting_reads };
-
-fn waiting_reads(attacker: &Attacker<'_>) {
+pub(crate) fn waiting_reads(attacker: &Attacker<'_>) {
     let path = output_path() + "?offset=9223372036854775807";
     attacker.hold(300, |_| Request::new("GET", &path).header("Prefer", "wait=60").to_bytes());
 }
 
-pub(crate) const BULK_UPDATES: Attack = Attack { attackers: 2, stores: false, run: bulk_updates };
-
-fn bulk_updates(attacker: &Attacker<'_>) {
+pub(crate) fn bulk_updates(attacker: &Attacker<'_>) {
     for n in (0..).take_while(|_| attacker.goes_on()) {
         let changes = json!({"filter": "max_attempts > 1", "changes": {"priority": n}});
         attacker.exchange(&Request::new("PATCH", "/api/v2/queues/large/tasks").json(changes));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::attacks::{self, Attack, Attacker};
+use super::attacks::{self, Attacker};
 use super::support::{Response, Server, in_parallel};
 use super::{AFTERWARDS_BYTES, ATTACK_SECONDS, MIB, healthy};
 use crate::beside_others;
@@ -39,23 +39,23 @@ fn memory(server: &Server, name: &str) -> u64 {
 }
 
 /// Fills a server while a healthy client works with it. The name is for the figures.
-fn withstands(name: &str, attack: &Attack) {
+fn withstands(name: &str, attackers: usize, attack: fn(&Attacker<'_>), stores: bool) {
     let _beside = beside_others();
     raise_open_files();
     let server = Server::within(LIMIT_BYTES, &[]);
     attacks::prepare(&server);
     let (stop, end) = (AtomicBool::new(false), Instant::now() + attack_time());
     let served = thread::scope(|scope| {
-        for number in 0..attack.attackers {
+        for number in 0..attackers {
             let attacker = Attacker { number, address: &server.address, stop: &stop };
-            scope.spawn(move || (attack.run)(&attacker));
+            scope.spawn(move || attack(&attacker));
         }
         let served = healthy::work(&server, end);
         stop.store(true, Ordering::SeqCst);
         served
     });
     let peak = memory(&server, "VmHWM");
-    if attack.stores {
+    if stores {
         // What is pending is in memory for as long as it is pending.
         server.delete("/api/v2/queues/large?cascade=true").expect(204);
         server.create_queue("large");
@@ -111,31 +111,32 @@ fn with_little_memory_it_is_returned_soon() {
     assert_eq!(delay(&Server::within(1024 * MIB, &[])), None);
 }
 
+/// How many attackers there are, what each of them does, and whether pending tasks are left behind.
 macro_rules! withstands {
-    ($($name:ident: $attack:ident)*) => {
+    ($($name:ident: $attackers:literal $attack:ident $stores:literal)*) => {
         $(
             #[test]
             fn $name() {
-                withstands(stringify!($name), &attacks::$attack);
+                withstands(stringify!($name), $attackers, attacks::$attack, $stores);
             }
         )*
     };
 }
 
 withstands! {
-    tasks_with_as_many_routes_as_allowed_do_not_fill_it: MANY_ROUTES
-    small_tasks_with_as_many_long_routes_as_allowed_do_not_fill_it: LONG_ROUTES
-    slow_readers_of_lists_do_not_fill_it_or_keep_others_from_listing: SLOW_LISTS
-    hundreds_of_unread_lists_do_not_fill_it: UNREAD_LISTS
-    unread_answers_with_large_tasks_do_not_fill_it: UNREAD_TASKS
-    unread_claims_of_large_tasks_do_not_fill_it: UNREAD_CLAIMS
-    large_bodies_that_come_slowly_do_not_fill_it: SLOW_BODIES
-    bodies_that_are_large_when_parsed_do_not_fill_it: DENSE_BODIES
-    large_batches_that_come_at_once_do_not_fill_it: LARGE_BATCHES
-    unread_batches_of_claims_do_not_fill_it: UNREAD_BATCHES
-    large_heads_that_do_not_end_do_not_fill_it: LARGE_HEADS
-    idle_connections_do_not_fill_it: IDLE_CONNECTIONS
-    unread_answers_with_output_do_not_fill_it: UNREAD_OUTPUT
-    reads_that_wait_for_output_do_not_fill_it: WAITING_READS
-    bulk_updates_of_large_tasks_do_not_fill_it: BULK_UPDATES
+    tasks_with_as_many_routes_as_allowed_do_not_fill_it: 4 many_routes true
+    small_tasks_with_as_many_long_routes_as_allowed_do_not_fill_it: 4 long_routes true
+    slow_readers_of_lists_do_not_fill_it_or_keep_others_from_listing: 16 slow_list false
+    hundreds_of_unread_lists_do_not_fill_it: 4 unread_lists false
+    unread_answers_with_large_tasks_do_not_fill_it: 4 unread_tasks false
+    unread_claims_of_large_tasks_do_not_fill_it: 4 unread_claims false
+    large_bodies_that_come_slowly_do_not_fill_it: 4 slow_bodies false
+    bodies_that_are_large_when_parsed_do_not_fill_it: 16 dense_bodies false
+    large_batches_that_come_at_once_do_not_fill_it: 8 large_batches true
+    unread_batches_of_claims_do_not_fill_it: 4 unread_batches false
+    large_heads_that_do_not_end_do_not_fill_it: 4 large_heads false
+    idle_connections_do_not_fill_it: 4 idle_connections false
+    unread_answers_with_output_do_not_fill_it: 4 unread_output false
+    reads_that_wait_for_output_do_not_fill_it: 4 waiting_reads false
+    bulk_updates_of_large_tasks_do_not_fill_it: 2 bulk_updates false
 }
