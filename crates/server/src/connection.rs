@@ -19,7 +19,7 @@ use tokio::select;
 use tokio::time::{Instant, sleep_until};
 use tracing::debug;
 
-use self::activity::{BodyState, TimerAction};
+use self::activity::{Activity, BodyState, TimerAction};
 pub(crate) use self::ends::open_tls;
 pub(crate) use self::handler::{Disconnect, Handler, Orders, StopSignal};
 use self::io::{ConnectionIo, READ_BUFFER_BYTES};
@@ -123,11 +123,8 @@ async fn exchange<H: Handler>(
     // Hyper may hold nothing of an earlier request when a waiting one is taken from it.
     let can_wait = || waiting_slot.is_waiting() && activity.lock().is_settled();
     // Scarcity concerns only blocked responses, which are few: others need not ask.
-    let scarcity = || if activity.lock().is_send_blocked() { budgets.answers.sending_scarcity() } else { 0 };
-    let is_before = |fires_at| {
-        let scarcity = scarcity();
-        activity.lock().deadline(timeouts, scarcity).is_some_and(|at| at < fires_at)
-    };
+    let scarcity =
+        |activity: &Activity| if activity.is_send_blocked() { budgets.answers.sending_scarcity() } else { 0 };
     let keep_alive = *stop.borrow_and_update() == StopSignal::None;
     let mut connection = http1::Builder::new()
         .max_buf_size(READ_BUFFER_BYTES)
@@ -146,11 +143,12 @@ async fn exchange<H: Handler>(
             if let Poll::Ready(result) = connection.poll_without_shutdown(cx) {
                 return Poll::Ready(Some(result));
             }
-            dropped.into_iter().for_each(|request| activity.lock().request_body.set(BodyState::Consumed, request));
-            let is_due = can_wait() || is_before(fires_at) || {
-                let activity = activity.lock();
-                activity.client_has_disconnected() || activity.is_skipping_body() && !idle_entry.is_idle()
-            };
+            let (is_waiting, mut activity) = (waiting_slot.is_waiting(), activity.lock());
+            dropped.into_iter().for_each(|request| activity.request_body.set(BodyState::Consumed, request));
+            let is_due = is_waiting && activity.is_settled()
+                || activity.deadline(timeouts, scarcity(&activity)).is_some_and(|at| at < fires_at)
+                || activity.client_has_disconnected()
+                || activity.is_skipping_body() && !idle_entry.is_idle();
             if is_due { Poll::Ready(None) } else { Poll::Pending }
         });
         let over = select! {
@@ -185,8 +183,11 @@ async fn exchange<H: Handler>(
         if !activity.lock().has_request() {
             idle_entry.set_idle();
         }
-        let scarcity = scarcity();
-        let action = activity.lock().timer_action(Instant::now(), timeouts, scarcity);
+        let action = {
+            let mut activity = activity.lock();
+            let scarcity = scarcity(&activity);
+            activity.timer_action(Instant::now(), timeouts, scarcity)
+        };
         match action {
             TimerAction::Wait(until) => timer.as_mut().reset(until),
             TimerAction::Park => break ExchangeEnd::Parked,

@@ -46,7 +46,7 @@ pub(super) enum TimerAction {
 #[derive(Debug)]
 pub(super) struct Activity {
     pub(super) phase: Phase,
-    /// When the phase began.
+    /// When the connection became idle, or the first byte of the head arrived.
     pub(super) since: Instant,
     /// Set while the socket's buffer is full, because the client does not take its response.
     blocked_send: Option<BlockedSend>,
@@ -63,21 +63,17 @@ impl Activity {
         Self { phase: Phase::Idle, since: now, blocked_send: None, unsent: false, request_body, client_check: None }
     }
 
-    fn enter(&mut self, phase: Phase, now: Instant) {
-        self.phase = phase;
-        self.since = now;
-    }
-
-    /// Notes bytes that arrived. Between requests they are the beginning of a head; otherwise they belong to a body.
-    pub(super) fn bytes_arrived(&mut self, now: Instant) {
+    /// Notes bytes that arrived. Between requests they are the beginning of a head; otherwise they belong to a body. Here and below
+    /// `now` is asked only where it counts: a request passes several times.
+    pub(super) fn bytes_arrived(&mut self, now: impl FnOnce() -> Instant) {
         if self.phase == Phase::Idle && self.request_body.is_consumed() {
-            self.enter(Phase::Head, now);
+            (self.phase, self.since) = (Phase::Head, now());
         }
     }
 
     /// Notes that a head is complete.
-    pub(super) fn begin_request(&mut self, now: Instant) -> RequestNumber {
-        self.enter(Phase::Request, now);
+    pub(super) fn begin_request(&mut self) -> RequestNumber {
+        self.phase = Phase::Request;
         self.request_body.next_request()
     }
 
@@ -107,25 +103,25 @@ impl Activity {
     }
 
     /// Notes that hyper has taken the last byte of a response.
-    pub(super) fn end_response(&mut self, now: Instant) {
+    pub(super) fn end_response(&mut self) {
         self.unsent = true;
-        self.enter(Phase::Flushing, now);
+        self.phase = Phase::Flushing;
     }
 
     /// Notes that everything written so far is sent.
-    pub(super) fn flushed(&mut self, now: Instant) {
+    pub(super) fn flushed(&mut self, now: impl FnOnce() -> Instant) {
         self.unsent = false;
         self.blocked_send = None;
         if self.phase == Phase::Flushing {
-            self.enter(Phase::Idle, now);
+            (self.phase, self.since) = (Phase::Idle, now());
         }
     }
 
     /// Notes that the socket took so many bytes; 0 when its buffer is full.
-    pub(super) fn wrote(&mut self, bytes: usize, now: Instant) {
+    pub(super) fn wrote(&mut self, bytes: usize, now: impl FnOnce() -> Instant) {
         match &mut self.blocked_send {
-            Some(blocked) if bytes > 0 => blocked.wrote(bytes, now),
-            None if bytes == 0 => self.blocked_send = Some(BlockedSend::new(now)),
+            Some(blocked) if bytes > 0 => blocked.wrote(bytes, now()),
+            None if bytes == 0 => self.blocked_send = Some(BlockedSend::new(now())),
             _ => {}
         }
     }
@@ -373,12 +369,16 @@ mod tests {
         TimerAction::Wait(Instant::from_std(epoch() + Duration::from_secs(second)))
     }
 
-    fn request(activity: &mut Activity, now: Instant) {
-        activity.begin_request(now);
+    fn bytes(activity: &mut Activity, now: Instant) {
+        activity.bytes_arrived(|| now);
+    }
+
+    fn request(activity: &mut Activity, _: Instant) {
+        activity.begin_request();
     }
 
     fn read_request(activity: &mut Activity, now: Instant) {
-        activity.begin_request(now);
+        activity.begin_request();
         activity.begin_client_check(Version::HTTP_11, now);
     }
 
@@ -386,8 +386,8 @@ mod tests {
         activity.client_check = None;
     }
 
-    fn upload(activity: &mut Activity, now: Instant) {
-        let request = activity.begin_request(now);
+    fn upload(activity: &mut Activity, _: Instant) {
+        let request = activity.begin_request();
         activity.request_body.set(BodyState::Open, request);
     }
 
@@ -404,21 +404,28 @@ mod tests {
     }
 
     fn blocked(activity: &mut Activity, now: Instant) {
-        activity.wrote(0, now);
+        activity.wrote(0, || now);
     }
 
     fn took_64_kib(activity: &mut Activity, now: Instant) {
-        activity.wrote(64 * 1024, now);
+        activity.wrote(64 * 1024, || now);
     }
 
     fn took_little(activity: &mut Activity, now: Instant) {
-        activity.wrote(1000, now);
+        activity.wrote(1000, || now);
+    }
+
+    fn ends(activity: &mut Activity, _: Instant) {
+        activity.end_response();
+    }
+
+    fn flushed(activity: &mut Activity, now: Instant) {
+        activity.flushed(|| now);
     }
 
     #[test]
     fn each_phase_has_its_own_timeout() {
         use TimerAction::{Close, Park};
-        let (bytes, ends, flushed) = (Activity::bytes_arrived, Activity::end_response, Activity::flushed);
         type Case<'a> = (&'a str, u64, &'a [Step], TimerAction);
         let cases: &[Case<'_>] = &[
             ("fresh", 0, &[], wait_until(1)),
@@ -488,8 +495,8 @@ mod tests {
     fn a_client_that_is_fast_enough_is_checked_again_soon() {
         let start = Instant::now();
         let mut activity = Activity::new(start);
-        activity.begin_request(start);
-        activity.wrote(0, start);
+        activity.begin_request();
+        activity.wrote(0, || start);
         assert_eq!(activity.timer_action(start, &TIMEOUTS, 0), TimerAction::Wait(start + RECHECK_SLOW));
         assert_eq!(activity.timer_action(start + RECHECK_SLOW, &TIMEOUTS, 7), TimerAction::Close("taking the answer"));
         assert_eq!(activity.deadline(&TIMEOUTS, 0), Some(start + Duration::from_secs(5)));

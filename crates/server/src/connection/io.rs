@@ -66,7 +66,7 @@ impl ConnectionIo {
     /// given back earlier and not read since.
     pub(super) fn unread(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
-            self.activity.lock().bytes_arrived(Instant::now());
+            self.activity.lock().bytes_arrived(Instant::now);
             self.unread = if self.unread.is_empty() { bytes } else { [bytes, self.take_unread()].concat().into() };
         }
     }
@@ -102,8 +102,8 @@ impl ConnectionIo {
 
     fn note_write(&self, written: &Poll<io::Result<usize>>) {
         match written {
-            Poll::Ready(Ok(bytes)) => self.activity.lock().wrote(*bytes, Instant::now()),
-            Poll::Pending => self.activity.lock().wrote(0, Instant::now()),
+            Poll::Ready(Ok(bytes)) => self.activity.lock().wrote(*bytes, Instant::now),
+            Poll::Pending => self.activity.lock().wrote(0, Instant::now),
             Poll::Ready(Err(_)) => {}
         }
     }
@@ -113,7 +113,7 @@ impl ConnectionIo {
     fn note_read(&mut self, bytes: usize) -> io::Result<()> {
         let phase = {
             let mut activity = self.activity.lock();
-            activity.bytes_arrived(Instant::now());
+            activity.bytes_arrived(Instant::now);
             activity.phase
         };
         if phase != Phase::Head {
@@ -197,12 +197,12 @@ impl AsyncWrite for ConnectionIo {
         let flushed = self.stream.writer().poll_flush(cx);
         if flushed.is_pending() {
             // Over TLS the last record of a response may wait in memory for a client that takes nothing.
-            self.activity.lock().wrote(0, Instant::now());
+            self.activity.lock().wrote(0, Instant::now);
         }
         if let Poll::Ready(Ok(())) = flushed {
             let phase = {
                 let mut activity = self.activity.lock();
-                activity.flushed(Instant::now());
+                activity.flushed(Instant::now);
                 activity.phase
             };
             if phase == Phase::Idle {

@@ -49,11 +49,11 @@ impl<H: Handler> Service<Request<Incoming>> for TrackedService<H> {
             return Box::pin(pending());
         }
         let number = {
-            let (now, mut activity) = (Instant::now(), self.activity.lock());
+            let mut activity = self.activity.lock();
             if ends_with_its_client(&request) {
-                activity.begin_client_check(request.version(), now);
+                activity.begin_client_check(request.version(), Instant::now());
             }
-            activity.begin_request(now)
+            activity.begin_request()
         };
         let request = request.map(|incoming| track_request(incoming, &self.activity, number));
         let (handler, activity) = (self.handler.clone(), self.activity.clone());
@@ -141,7 +141,7 @@ pub(super) struct TrackedResponseBody {
 
 impl Drop for TrackedResponseBody {
     fn drop(&mut self) {
-        self.activity.lock().end_response(Instant::now());
+        self.activity.lock().end_response();
     }
 }
 
@@ -350,7 +350,7 @@ async fn send_response(
     let mut sending = pin!(async {
         let mut bytes = Bytes::from(head).chain(body);
         io.write_all_buf(&mut bytes).await?;
-        activity.lock().end_response(Instant::now());
+        activity.lock().end_response();
         io.flush().await
     });
     let mut check_at = Instant::now();
@@ -440,7 +440,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let io = ConnectionIo::new(Stream::Tcp(listener.accept().await.unwrap().0), Arc::default());
-        io.activity.lock().begin_request(Instant::now());
+        io.activity.lock().begin_request();
         (io, client)
     }
 
