@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -37,45 +38,41 @@ impl IdleConnections {
 #[derive(Debug)]
 pub(crate) struct IdleEntry {
     connections: Arc<IdleConnections>,
-    state: Mutex<EntryState>,
+    is_authenticated: AtomicBool,
+    /// Its place in the list, if it is there.
+    rank: Mutex<Option<Rank>>,
     close: Arc<Notify>,
-}
-
-#[derive(Debug, Default)]
-struct EntryState {
-    is_authenticated: bool,
-    rank: Option<Rank>,
 }
 
 impl IdleEntry {
     pub(crate) fn new(connections: Arc<IdleConnections>) -> Self {
-        Self { connections, state: Mutex::default(), close: Arc::default() }
+        Self { connections, is_authenticated: AtomicBool::new(false), rank: Mutex::default(), close: Arc::default() }
     }
 
     pub(crate) fn set_idle(&self) {
-        let mut state = self.state.lock();
-        if state.rank.is_none() {
+        let mut place = self.rank.lock();
+        if place.is_none() {
             let mut connections = self.connections.0.lock();
             connections.count += 1;
-            let rank = (state.is_authenticated, connections.count);
+            let rank = (self.is_authenticated.load(Ordering::Relaxed), connections.count);
             connections.by_rank.insert(rank, Arc::clone(&self.close));
-            state.rank = Some(rank);
+            *place = Some(rank);
         }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.state.lock().rank.is_some()
+        self.rank.lock().is_some()
     }
 
     /// Returns whether a request may begin. Not if the connection was chosen to be closed.
     pub(crate) fn set_busy(&self) -> bool {
-        let mut state = self.state.lock();
-        match state.rank {
+        let mut place = self.rank.lock();
+        match *place {
             None => true,
             Some(rank) => {
                 let was_listed = self.connections.0.lock().by_rank.remove(&rank).is_some();
                 if was_listed {
-                    state.rank = None;
+                    *place = None;
                 }
                 was_listed
             }
@@ -83,7 +80,7 @@ impl IdleEntry {
     }
 
     pub(crate) fn set_authenticated(&self) {
-        self.state.lock().is_authenticated = true;
+        self.is_authenticated.store(true, Ordering::Relaxed);
     }
 
     /// Waits until the connection is to be closed.
@@ -94,7 +91,7 @@ impl IdleEntry {
 
 impl Drop for IdleEntry {
     fn drop(&mut self) {
-        if let Some(rank) = self.state.lock().rank {
+        if let Some(rank) = *self.rank.lock() {
             self.connections.0.lock().by_rank.remove(&rank);
         }
     }
