@@ -11,7 +11,7 @@ use bytes::Bytes;
 use taskqueue_core::limits::{
     CLAIM_WORKER_BYTES, NAME_CHARS, OUTPUT_ANSWER_BYTES, REQUEST_BODY_BYTES, STATS_ROUTES, TASK_DATA_BYTES,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use crate::memory_plan::MemoryPlan;
@@ -137,8 +137,8 @@ impl Budgets {
         let free = part.free_bytes().min(self.answers.free_bytes());
         let more = wanted_bytes.saturating_sub(least).min(free / 2);
         if let (Some(part), Some(answer)) = (part.try_reserve(more), self.answers.try_reserve(more)) {
-            room.part.permit.merge(part.permit);
-            room.answer.permit.merge(answer.permit);
+            room.part.add(part);
+            room.answer.add(answer);
         }
         Ok(room)
     }
@@ -193,18 +193,22 @@ pub(crate) struct AnswerRoom {
 }
 
 /// A number of bytes of which parts can be reserved. Clones are of the same budget.
-#[derive(Clone)]
-pub(crate) struct Budget {
-    permits: Arc<Semaphore>,
+#[derive(Clone, Debug)]
+pub(crate) struct Budget(Arc<BudgetParts>);
+
+#[derive(Debug)]
+struct BudgetParts {
+    permits: Semaphore,
     total_permits: u32,
     /// The permits that are reserved for answers that are being sent.
-    sending: Arc<AtomicUsize>,
+    sending: AtomicUsize,
 }
 
 impl Budget {
     pub(crate) fn new(bytes: usize) -> Self {
         let total_permits = permits_for(bytes);
-        Self { permits: Arc::new(Semaphore::new(total_permits as usize)), total_permits, sending: Arc::default() }
+        let (permits, sending) = (Semaphore::new(total_permits as usize), AtomicUsize::new(0));
+        Self(Arc::new(BudgetParts { permits, total_permits, sending }))
     }
 
     /// Waits until so many bytes are free; 503 when that takes too long.
@@ -214,29 +218,31 @@ impl Budget {
 
     async fn reserve_within(&self, bytes: usize, limit: Duration) -> Result<Reservation, NoRoom> {
         // More than the whole budget would never be free.
-        let permits = permits_for(bytes).min(self.total_permits);
+        let permits = permits_for(bytes).min(self.0.total_permits);
         // There nearly always is room: then nothing needs a timer. The semaphore is never closed, so a failure is about time.
-        let acquired = match Arc::clone(&self.permits).try_acquire_many_owned(permits) {
+        let acquired = match self.0.permits.try_acquire_many(permits) {
             Ok(permit) => Ok(Ok(permit)),
-            Err(_) => timeout(limit, Arc::clone(&self.permits).acquire_many_owned(permits)).await,
+            Err(_) => timeout(limit, self.0.permits.acquire_many(permits)).await,
         };
         acquired.ok().and_then(Result::ok).map(|permit| self.reservation(permit)).ok_or(NoRoom)
     }
 
     /// Reserves so many bytes if they are free now.
     pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Reservation> {
-        Arc::clone(&self.permits).try_acquire_many_owned(permits_for(bytes)).ok().map(|permit| self.reservation(permit))
+        self.0.permits.try_acquire_many(permits_for(bytes)).ok().map(|permit| self.reservation(permit))
     }
 
-    fn reservation(&self, permit: OwnedSemaphorePermit) -> Reservation {
-        Reservation { permit, sending: Arc::clone(&self.sending) }
+    fn reservation(&self, permit: SemaphorePermit<'_>) -> Reservation {
+        let permits = permit.num_permits();
+        permit.forget();
+        Reservation { budget: self.clone(), permits }
     }
 
     /// Enlarges a reservation to so many bytes, if it is smaller.
     pub(crate) async fn grow(&self, reservation: &mut Reservation, bytes: usize) -> Result<(), NoRoom> {
         let missing = bytes.min(self.total_bytes()).saturating_sub(reservation.bytes());
         if missing > 0 {
-            reservation.permit.merge(self.reserve_within(missing, GROW_TIMEOUT).await?.permit);
+            reservation.add(self.reserve_within(missing, GROW_TIMEOUT).await?);
         }
         Ok(())
     }
@@ -255,23 +261,23 @@ impl Budget {
     }
 
     fn total_bytes(&self) -> usize {
-        self.total_permits as usize * PERMIT_BYTES
+        self.0.total_permits as usize * PERMIT_BYTES
     }
 
     pub(crate) fn free_bytes(&self) -> usize {
-        self.permits.available_permits() * PERMIT_BYTES
+        self.0.permits.available_permits() * PERMIT_BYTES
     }
 
     /// Returns how scarce room is: 0 as long as a quarter is free, then one more for each halving of what is free. For each degree,
     /// slow clients have to be twice as fast.
     pub(crate) fn scarcity(&self) -> u32 {
-        scarcity(self.permits.available_permits(), self.total_permits as usize)
+        scarcity(self.0.permits.available_permits(), self.0.total_permits as usize)
     }
 
     /// Returns how scarce room is for clients that take answers. What is reserved for answers that are still being made does not count.
     pub(crate) fn sending_scarcity(&self) -> u32 {
-        let total = self.total_permits as usize;
-        scarcity(total.saturating_sub(self.sending.load(Ordering::Relaxed)), total)
+        let total = self.0.total_permits as usize;
+        scarcity(total.saturating_sub(self.0.sending.load(Ordering::Relaxed)), total)
     }
 }
 
@@ -287,18 +293,25 @@ fn scarcity(free: usize, total: usize) -> u32 {
 /// A reserved part of a budget; dropping it frees it.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    permit: OwnedSemaphorePermit,
-    sending: Arc<AtomicUsize>,
+    budget: Budget,
+    permits: usize,
 }
 
 impl Reservation {
     pub(crate) fn bytes(&self) -> usize {
-        self.permit.num_permits() * PERMIT_BYTES
+        self.permits * PERMIT_BYTES
+    }
+
+    /// Adds another reservation of the same budget.
+    fn add(&mut self, mut other: Self) {
+        self.permits += std::mem::take(&mut other.permits);
     }
 
     /// Frees what is more than so many bytes.
     fn shrink(&mut self, bytes: usize) {
-        drop(self.permit.split(self.permit.num_permits().saturating_sub(permits_for(bytes) as usize)));
+        let kept = self.permits.min(permits_for(bytes) as usize);
+        self.budget.0.permits.add_permits(self.permits - kept);
+        self.permits = kept;
     }
 
     /// Returns the bytes of an answer, which keep what they need of this reservation until the last slice of them is dropped. That is
@@ -310,8 +323,14 @@ impl Reservation {
         // The buffer of a page grows while it is written, up to twice the size of the page.
         bytes.shrink_to_fit();
         self.shrink(bytes.capacity());
-        self.sending.fetch_add(self.permit.num_permits(), Ordering::Relaxed);
+        self.budget.0.sending.fetch_add(self.permits, Ordering::Relaxed);
         Bytes::from_owner(ReservedBytes { bytes, reservation: self })
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.0.permits.add_permits(self.permits);
     }
 }
 
@@ -322,7 +341,7 @@ struct ReservedBytes {
 
 impl Drop for ReservedBytes {
     fn drop(&mut self) {
-        self.reservation.sending.fetch_sub(self.reservation.permit.num_permits(), Ordering::Relaxed);
+        self.reservation.budget.0.sending.fetch_sub(self.reservation.permits, Ordering::Relaxed);
     }
 }
 
