@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 use taskqueue_core::limits::BATCH_BODY_BYTES;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::ApiError;
 use crate::memory_budget::{Budget, NoRoom, Reservation, SMALL_BODY_BYTES};
@@ -51,7 +51,8 @@ pub(super) async fn read(
         }
         return Err(ApiError::request_too_large(limit));
     }
-    match timeout(BODY_TIME, collect(&mut body, limit, budget)).await {
+    let begun = Instant::now();
+    match timeout_at(begun + BODY_TIME, collect(&mut body, begun, limit, budget)).await {
         Ok(Ok(collected)) => Ok(collected),
         Ok(Err(IncompleteBody::Refused(error))) => {
             discard(body);
@@ -82,10 +83,9 @@ impl From<NoRoom> for IncompleteBody {
 ///
 /// The reservation grows with the bytes that have arrived, not with the announced ones: otherwise clients that announce much
 /// and send nothing would exclude the others. It is twice the size, for the body as sent and as parsed.
-async fn collect(body: &mut Body, limit: usize, budget: &Budget) -> Result<HeldBody, IncompleteBody> {
+async fn collect(body: &mut Body, begun: Instant, limit: usize, budget: &Budget) -> Result<HeldBody, IncompleteBody> {
     let (mut first, mut more) = (Bytes::new(), BytesMut::new());
-    let (begun, mut reservation) = (Instant::now(), None);
-    let mut total = 0;
+    let (mut total, mut reservation) = (0, None);
     while let Some(data) = next_data(body, begun, total, reservation.as_ref().map(|_| budget)).await? {
         total += data.len();
         if total > limit {
