@@ -5,7 +5,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use axum::extract::MatchedPath;
 use hyper::Method;
 use hyper::http::request::Parts;
 use taskqueue_api::ErrorCode::{
@@ -146,7 +145,7 @@ pub(crate) fn errors_of(method: &Method, template: &str) -> BTreeMap<u16, String
 
 /// Checks that this token opens a request that was routed.
 pub(crate) fn check(token: &NamedToken, head: &Parts) -> Result<(), ApiError> {
-    let template = head.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let template = paths::template_of(head.uri.path()).unwrap_or_default();
     let need = need_of(&head.method, template).unwrap_or(ADMIN);
     let queue: Option<Cow<'_, str>> = template.contains("{queue}").then(|| queue_text(head.uri.path()));
     let denied = |denial: Denial<'_>| ApiError::denied(&token.name, denial);

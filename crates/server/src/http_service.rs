@@ -8,16 +8,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue};
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use taskqueue_api::ErrorCode;
 use taskqueue_api::headers;
 use taskqueue_store::clock::wall_clock;
-use tower::Service;
 
 use crate::auth::TokenMistake;
 use crate::browser_check::{self, Hosts};
@@ -27,11 +25,13 @@ use crate::error::{ApiError, HOLD_BUSY};
 use crate::extract::discard;
 use crate::idle_connections::IdleEntry;
 use crate::listener::ClientAddress;
+use crate::metrics::PathTemplate;
 use crate::pages::{self, Pages, Session};
 use crate::path::{is_unroutable, normalised_uri};
 use crate::request_log::{LogNote, RequestId, RequestIds, RequestLog, RequestRecord};
+use crate::router::{self, Routes};
+use crate::routes;
 use crate::state::AppState;
-use crate::{router, routes};
 
 const SERVER_VERSION: HeaderName = HeaderName::from_static(headers::SERVER_VERSION);
 
@@ -45,7 +45,7 @@ pub struct HttpService {
 }
 
 struct ServiceParts {
-    router: Router,
+    routes: Routes,
     state: AppState,
     hosts: Hosts,
     request_ids: RequestIds,
@@ -53,17 +53,17 @@ struct ServiceParts {
 
 /// Builds the service for all connections. Without a token it accepts requests for these hosts.
 pub fn service(hosts: Hosts, state: AppState) -> HttpService {
-    with_router(router::router(state.clone()), hosts, state)
+    with_routes(router::routes(state.clone()), hosts, state)
 }
 
 /// Returns the service of a listener for nothing but metrics, which needs no token.
 pub(crate) fn metrics_service(hosts: Hosts, state: &AppState) -> HttpService {
     let state = state.without_token();
-    with_router(router::metrics_router(state.clone()), hosts, state)
+    with_routes(router::metrics_routes(state.clone()), hosts, state)
 }
 
-fn with_router(router: Router, hosts: Hosts, state: AppState) -> HttpService {
-    let inner = ServiceParts { router, state, hosts, request_ids: RequestIds::new() };
+fn with_routes(routes: Routes, hosts: Hosts, state: AppState) -> HttpService {
+    let inner = ServiceParts { routes, state, hosts, request_ids: RequestIds::new() };
     HttpService { inner: Arc::new(inner), log: RequestLog::default(), connection: None }
 }
 
@@ -86,7 +86,9 @@ impl HttpService {
             Some(pages) => Box::pin(self.show_page(pages, request, &mut record, &id)).await,
             None => self.answer(request, &mut record, &id).await,
         };
-        response.headers_mut().extend(id.answer_header());
+        if let Some((name, value)) = id.answer_header() {
+            response.headers_mut().insert(name, value);
+        }
         let (status, note) = (response.status().as_u16(), response.extensions().get::<LogNote>());
         let code = if status < 400 { None } else { response.extensions().get::<ErrorCode>().copied() };
         record.end(status, code, note.map(|LogNote(text)| text.as_str()), &id, &self.inner.state.metrics.requests);
@@ -116,7 +118,7 @@ impl HttpService {
             self.note_authentication();
         }
         let mut response = match admitted {
-            Ok(()) => corrected_response(self.route(Request::from_parts(head, body), id).await, id),
+            Ok(()) => with_id_of_failure(self.route(record.template, Request::from_parts(head, body), id).await, id),
             Err(refusal) => {
                 discard(body);
                 refusal.into_response()
@@ -157,7 +159,7 @@ impl HttpService {
                 discard(body);
                 redirect
             }
-            None => pages::completed_page(self.route(Request::from_parts(head, body), id).await),
+            None => pages::completed_page(self.route(record.template, Request::from_parts(head, body), id).await),
         }
     }
 
@@ -175,15 +177,15 @@ impl HttpService {
         authorised.map_err(ApiError::unauthorized)
     }
 
-    async fn route(&self, request: Request<Body>, id: &RequestId) -> Response {
+    async fn route(&self, template: PathTemplate, request: Request<Body>, id: &RequestId) -> Response {
         if is_unroutable(request.uri().path()) {
             return routes::unknown_path(request).await;
         }
-        let mut answer = pin!(self.inner.router.clone().call(request));
+        let mut answer = pin!(self.inner.routes.answer(template, request));
         // A panic is a bug, but it must not end the connection.
         let caught = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(Ok(response))) => Poll::Ready(Ok(response)),
+            Ok(Poll::Ready(response)) => Poll::Ready(Ok(response)),
             Err(panic) => Poll::Ready(Err(panic)),
         });
         caught.await.unwrap_or_else(|panic| {
@@ -210,18 +212,9 @@ impl Handler for HttpService {
     }
 }
 
-/// Corrects what the framework answered by itself.
-fn corrected_response(mut response: Response, id: &RequestId) -> Response {
+/// Names the request in the answer of a handler that failed.
+fn with_id_of_failure(response: Response, id: &RequestId) -> Response {
     match response.status() {
-        // axum adds a content-length of 0; a 204 must not have one.
-        StatusCode::NO_CONTENT => {
-            response.headers_mut().remove(CONTENT_LENGTH);
-            response
-        }
-        StatusCode::METHOD_NOT_ALLOWED => {
-            let allow = response.headers_mut().remove(ALLOW).unwrap_or(HeaderValue::from_static(""));
-            ApiError::method_not_allowed(allow).into_response()
-        }
         StatusCode::INTERNAL_SERVER_ERROR => ApiError::internal(&id.to_string()).into_response(),
         _ => response,
     }

@@ -72,7 +72,7 @@ pub(crate) struct RequestRecord {
     /// `None` if the head was not understood.
     method: Option<Method>,
     path: Box<str>,
-    template: PathTemplate,
+    pub(crate) template: PathTemplate,
     at: Instant,
     /// Of a request that may wait.
     disconnect: Option<Disconnect>,

@@ -3,92 +3,193 @@
 //! its errors, are in `endpoints.rs`. The description of an operation stands above its handler in `routes`; what is the same for every
 //! operation is added here.
 
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::handler::Handler;
 use axum::middleware::map_request;
-use axum::routing::{get, put};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use hyper::header::{CONTENT_LENGTH, HeaderValue};
 use hyper::{Method, StatusCode};
 use taskqueue_api::headers::{JSON, PREFERENCE_APPLIED, SERVER_VERSION};
 use taskqueue_api::paths;
 use taskqueue_core::access::Need;
 use taskqueue_dashboard::Mode;
+use tower::Service;
 use utoipa::openapi::path::{Operation, Parameter, PathItem};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    Components, ContentBuilder, Header, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Response,
-    ResponseBuilder, Type,
+    self as document, Components, ContentBuilder, Header, HeaderBuilder, InfoBuilder, ObjectBuilder, OpenApi, Ref,
+    RefOr, ResponseBuilder, Type,
 };
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::endpoints::{self, API_PREFIX, needs_token};
-use crate::extract::{Call, discard_the_rest};
+use crate::error::ApiError;
+use crate::extract::{Call, discard, discard_the_rest};
+use crate::metrics::PathTemplate;
 use crate::respond;
 use crate::routes::{self, HandlerResult, batches, discovery, lists, queues, runs, tasks};
 use crate::state::AppState;
 
-/// Returns every route, and the document that describes them.
-pub(crate) fn table() -> (Router<AppState>, OpenApi) {
-    OpenApiRouter::new()
-        // Discovery
-        .routes(routes!(discovery::health))
-        .routes(routes!(discovery::livez))
-        .routes(routes!(discovery::readyz))
-        .routes(routes!(openapi_document))
-        .routes(routes!(discovery::metrics))
-        .routes(routes!(discovery::capabilities))
-        // Queues
-        .routes(routes!(queues::create_queue, queues::delete_queue))
-        .routes(routes!(queues::list_queues))
-        .routes(routes!(queues::queue_stats))
-        .routes(routes!(queues::get_settings, queues::change_settings))
-        // Tasks
-        .routes(routes!(tasks::create_task, tasks::get_task, tasks::update_task, tasks::delete_task))
-        .routes(routes!(lists::list_tasks, tasks::update_tasks))
-        .routes(routes!(lists::count_tasks))
-        .routes(routes!(tasks::cancel_task))
-        .routes(routes!(tasks::requeue_task))
-        .routes(routes!(tasks::explain_task))
-        .routes(routes!(tasks::cancel_tasks))
-        .routes(routes!(tasks::requeue_tasks))
-        .routes(routes!(tasks::delete_tasks))
-        // Worker observations
-        .routes(routes!(lists::list_workers))
-        .routes(routes!(lists::count_workers))
-        .routes(routes!(runs::report_worker, runs::withdraw_worker))
-        .routes(routes!(runs::report_telemetry))
-        // Worker protocol
-        .routes(routes!(runs::claim_task))
-        .routes(routes!(runs::heartbeat))
-        .routes(routes!(runs::report_progress))
-        .routes(routes!(runs::complete_task))
-        .routes(routes!(runs::fail_task))
-        .routes(routes!(runs::unclaim_task))
-        // Output
-        .routes(routes!(runs::read_output, runs::add_output))
-        // Batches
-        .routes(routes!(batches::create_tasks))
-        .routes(routes!(batches::claim_tasks))
-        .routes(routes!(batches::report_runs))
-        .split_for_parts()
+/// Answers the requests of one method and path.
+type Endpoint = Box<dyn Fn(Request, AppState) -> EndpointFuture + Send + Sync>;
+type EndpointFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+fn endpoint<T: 'static>(handler: impl Handler<T, AppState, Future = EndpointFuture>) -> Endpoint {
+    Box::new(move |request, state| handler.clone().call(request, state))
 }
 
-/// Returns the route table with the fallbacks. For methods of which they are no endpoints, `count` and `claim` are task or worker ids,
-/// although invalid ones.
-pub(crate) fn router(state: AppState) -> Router {
-    let task = || put(tasks::create_task).patch(tasks::update_task).delete(tasks::delete_task);
-    let worker = put(runs::report_worker).delete(runs::withdraw_worker);
-    let (router, _) = table();
-    router
-        .route(paths::TASK_COUNT, task())
-        .route(paths::CLAIM, task().merge(get(tasks::get_task)))
-        .route(paths::WORKER_COUNT, worker)
-        .with_state(state.clone())
-        .merge(pages(state))
-        .fallback(routes::unknown_path)
-        .method_not_allowed_fallback(routes::other_method)
+/// Each handler with what describes it.
+macro_rules! endpoints {
+    ($($module:ident::$handler:ident,)*) => {
+        [$( (routes!($module::$handler), endpoint($module::$handler)) ),*]
+    };
+}
+
+/// Returns every endpoint with its method and path, and the document that describes them.
+fn table() -> (Vec<(Method, String, Endpoint)>, OpenApi) {
+    let endpoints = endpoints![
+        // Discovery
+        discovery::health,
+        discovery::livez,
+        discovery::readyz,
+        self::openapi_document,
+        discovery::metrics,
+        discovery::capabilities,
+        // Queues
+        queues::create_queue,
+        queues::delete_queue,
+        queues::list_queues,
+        queues::queue_stats,
+        queues::get_settings,
+        queues::change_settings,
+        // Tasks
+        tasks::create_task,
+        tasks::get_task,
+        tasks::update_task,
+        tasks::delete_task,
+        lists::list_tasks,
+        tasks::update_tasks,
+        lists::count_tasks,
+        tasks::cancel_task,
+        tasks::requeue_task,
+        tasks::explain_task,
+        tasks::cancel_tasks,
+        tasks::requeue_tasks,
+        tasks::delete_tasks,
+        // Worker observations
+        lists::list_workers,
+        lists::count_workers,
+        runs::report_worker,
+        runs::withdraw_worker,
+        runs::report_telemetry,
+        // Worker protocol
+        runs::claim_task,
+        runs::heartbeat,
+        runs::report_progress,
+        runs::complete_task,
+        runs::fail_task,
+        runs::unclaim_task,
+        // Output
+        runs::read_output,
+        runs::add_output,
+        // Batches
+        batches::create_tasks,
+        batches::claim_tasks,
+        batches::report_runs,
+    ];
+    let (mut described, mut listed) = (OpenApiRouter::new(), Vec::new());
+    for (mut route, endpoint) in endpoints {
+        let method_of = |item| operations(item).next().map(|(method, _)| method);
+        let place = route.1.paths.iter_mut().find_map(|(path, item)| Some((method_of(item)?, path.clone())));
+        listed.extend(place.map(|(method, path)| (method, path, endpoint)));
+        described = described.routes(route);
+    }
+    (listed, described.into_openapi())
+}
+
+/// The endpoints of a listener. Which of them a request is for follows from its template, which is known already.
+pub(crate) struct Routes {
+    state: AppState,
+    /// In the order of [`paths::ALL`].
+    of_paths: Vec<Vec<(Method, Endpoint)>>,
+    /// The dashboard, if there is one, and the answer to all other requests.
+    others: Router,
+}
+
+impl Routes {
+    fn new(state: AppState, endpoints: impl IntoIterator<Item = (Method, String, Endpoint)>, others: Router) -> Self {
+        let mut of_paths: Vec<Vec<_>> = paths::ALL.map(|_| Vec::new()).into();
+        for (method, path, endpoint) in endpoints {
+            if let Some(place) = paths::ALL.iter().position(|known| *known == path) {
+                of_paths[place].push((method, endpoint));
+            }
+        }
+        let others = others.fallback(routes::unknown_path).method_not_allowed_fallback(routes::other_method);
+        Self { state, of_paths, others }
+    }
+
+    /// Answers a request whose path has this template.
+    pub(crate) async fn answer(&self, template: PathTemplate, request: Request) -> Response {
+        let Some(endpoints) = self.of_paths.get(template.place()).filter(|endpoints| !endpoints.is_empty()) else {
+            let Ok(response) = Box::pin(self.others.clone().call(request)).await;
+            return response;
+        };
+        let is_head = *request.method() == Method::HEAD;
+        let method = if is_head { &Method::GET } else { request.method() };
+        let Some((_, endpoint)) = endpoints.iter().find(|(known, _)| known == method) else {
+            discard(request.into_body());
+            return ApiError::method_not_allowed(allowed(endpoints)).into_response();
+        };
+        let mut response = endpoint(request, self.state.clone()).await;
+        tell_length(&mut response);
+        if is_head {
+            // A GET whose answer is cut off.
+            *response.body_mut() = Body::empty();
+        }
+        response
+    }
+}
+
+/// Returns the methods of a path, for the header `Allow`.
+fn allowed(endpoints: &[(Method, Endpoint)]) -> HeaderValue {
+    let methods = endpoints.iter().map(|(method, _)| if *method == Method::GET { "GET,HEAD" } else { method.as_str() });
+    HeaderValue::try_from(methods.collect::<Vec<_>>().join(",")).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Tells the length of an answer; a 204 must have none.
+fn tell_length(response: &mut Response) {
+    if let Some(length) = response.body().size_hint().exact()
+        && response.status() != StatusCode::NO_CONTENT
+    {
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+}
+
+/// Returns all routes. For methods of which they are no endpoints, `count` and `claim` are task or worker ids, although invalid ones.
+pub(crate) fn routes(state: AppState) -> Routes {
+    let task = |path| {
+        let endpoints = [
+            (Method::PUT, endpoint(tasks::create_task)),
+            (Method::PATCH, endpoint(tasks::update_task)),
+            (Method::DELETE, endpoint(tasks::delete_task)),
+        ];
+        endpoints.map(|(method, endpoint)| (method, path, endpoint))
+    };
+    let others = [
+        (Method::GET, paths::CLAIM, endpoint(tasks::get_task)),
+        (Method::PUT, paths::WORKER_COUNT, endpoint(runs::report_worker)),
+        (Method::DELETE, paths::WORKER_COUNT, endpoint(runs::withdraw_worker)),
+    ];
+    let as_ids = task(paths::TASK_COUNT).into_iter().chain(task(paths::CLAIM)).chain(others);
+    let as_ids = as_ids.map(|(method, path, endpoint)| (method, path.to_owned(), endpoint));
+    Routes::new(state.clone(), table().0.into_iter().chain(as_ids), pages(state))
 }
 
 /// Returns the dashboard, if there is one. Its pages are not in the document: they are for people.
@@ -98,13 +199,10 @@ fn pages(state: AppState) -> Router {
     taskqueue_dashboard::router(Arc::new(state), mode).layer(map_request(discard_the_rest))
 }
 
-/// Returns the table of a listener that serves nothing but metrics.
-pub(crate) fn metrics_router(state: AppState) -> Router {
-    Router::new()
-        .route(paths::METRICS, get(discovery::metrics))
-        .fallback(routes::unknown_path)
-        .method_not_allowed_fallback(routes::other_method)
-        .with_state(state)
+/// Returns the routes of a listener that serves nothing but metrics.
+pub(crate) fn metrics_routes(state: AppState) -> Routes {
+    let metrics = (Method::GET, paths::METRICS.to_owned(), endpoint(discovery::metrics));
+    Routes::new(state, [metrics], Router::new())
 }
 
 const BEARER: &str = "bearer";
@@ -209,7 +307,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
 
 fn add_error(operation: &mut Operation, status: &str, description: &str) {
     let envelope = ContentBuilder::new().schema(Some(Ref::from_schema_name("ErrorEnvelope"))).build();
-    let response: Response = ResponseBuilder::new().description(description).content(JSON, envelope).build();
+    let response: document::Response = ResponseBuilder::new().description(description).content(JSON, envelope).build();
     operation.responses.responses.entry(status.to_owned()).or_insert(RefOr::T(response));
 }
 

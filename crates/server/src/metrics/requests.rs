@@ -52,6 +52,11 @@ impl PathTemplate {
         paths::template_place(path).map_or_else(other, Self)
     }
 
+    /// Its place in [`paths::ALL`], or behind them.
+    pub(crate) fn place(self) -> usize {
+        self.0
+    }
+
     pub(crate) fn as_str(self) -> &'static str {
         let other = if self == Self::PAGE { PAGES } else { UNMATCHED };
         paths::ALL.get(self.0).copied().unwrap_or(other)
