@@ -12,14 +12,15 @@ use tokio::time::{MissedTickBehavior, interval_at, sleep};
 
 use crate::client::{Client, Endpoint, text_behind};
 use crate::figures::Latencies;
-use crate::request::{self, OTHER, Operation, QUEUE, RUNS, TASKS, tasks, with_body};
-use crate::server::{Bench, Server};
+use crate::request::{self, OTHER, Operation, RUNS, TASKS, tasks, with_body};
+use crate::scenarios::PAGES;
+use crate::server::{Bench, On, Server};
 use crate::{BESIDE, Result};
 
 /// The bytes that a worker prints in a second.
-pub(crate) const PIECE_BYTES: usize = 1_024;
+const PIECE_BYTES: usize = 1_024;
 const WORKERS: u64 = 1_000;
-pub(crate) const FOLLOWERS: usize = 16;
+const FOLLOWERS: u64 = 16;
 /// Those who have a page of the dashboard open.
 const VIEWERS: u64 = 100;
 const PERIOD: Duration = Duration::from_secs(1);
@@ -66,50 +67,44 @@ pub(crate) struct Others {
     begun: (Instant, u64),
     /// The least part that was done in a turn, over what was to be done.
     share: f64,
+    /// Where workers are followed, if not at their own server.
+    _another: Option<Server>,
 }
 
 impl Others {
-    /// Prepares those who are there, and lets them wait.
-    pub(crate) async fn start(beside: Beside, bench: &Bench, server: &Server) -> Result<Option<Self>> {
-        Ok(Some(match beside {
+    /// Prepares those who are there, and lets them wait. On PostgreSQL workers are followed at another server.
+    pub(crate) async fn start(beside: Beside, bench: &Bench, on: On, server: &Server) -> Result<Option<Self>> {
+        let count = bench.scaled(if beside == Beside::Viewers { VIEWERS } else { WORKERS });
+        let (shared, mut all, mut another) = (Arc::<Shared>::default(), JoinSet::new(), None);
+        match beside {
             Beside::Nobody => return Ok(None),
-            Beside::Workers | Beside::IdleWorkers => {
-                let printers = Printer::running(server, bench.scaled(WORKERS), TASK_OUTPUT_BYTES).await?;
-                Self { beside, ..Self::printing(printers, &server.endpoint, &server.endpoint) }
+            Beside::Viewers => {
+                let newest = server.numbers.tasks_so_far() - 1;
+                for (_, page) in PAGES.iter().cycle().take(count as usize) {
+                    let request = page[0].request(server.endpoint.address, OTHER, (newest, 0));
+                    all.spawn_on(look(server.endpoint.clone(), request, shared.clone()), BESIDE.handle());
+                }
             }
-            Beside::Viewers => Self::looking(&server.endpoint, pages(server), bench.scaled(VIEWERS)),
-        }))
-    }
-
-    fn new(beside: Beside, count: u64) -> Self {
+            Beside::Workers | Beside::IdleWorkers => {
+                if on == On::Postgres {
+                    another = Some(server.another().await?);
+                }
+                let (at, following) = (&server.endpoint, &another.as_ref().unwrap_or(server).endpoint);
+                let mut client = server.client().await?;
+                for index in 0..count {
+                    let printer = Printer::running(server, &mut client, TASK_OUTPUT_BYTES).await?;
+                    if index < FOLLOWERS {
+                        let follow = follow(following.clone(), printer.path("output"), printer.offset, shared.clone());
+                        all.spawn_on(follow, BESIDE.handle());
+                    }
+                    // Spread over the second, as workers that were not started together are.
+                    let start = Instant::now() + PERIOD.mul_f64(1.0 + index as f64 / count as f64);
+                    all.spawn_on(printer.work(at.clone(), start, index, shared.clone()), BESIDE.handle());
+                }
+            }
+        }
         let begun = (Instant::now(), 0);
-        Self { beside, count, shared: Arc::default(), all: JoinSet::new(), begun, share: f64::INFINITY }
-    }
-
-    /// Workers at one endpoint, and those who follow the first of them at another.
-    pub(crate) fn printing(printers: Vec<Printer>, at: &Endpoint, following: &Endpoint) -> Self {
-        let workers = printers.len();
-        let mut others = Self::new(Beside::Workers, workers as u64);
-        for printer in printers.iter().take(FOLLOWERS) {
-            let follow = follow(following.clone(), printer.path("output"), printer.offset, others.shared.clone());
-            others.all.spawn_on(follow, BESIDE.handle());
-        }
-        for (index, printer) in printers.into_iter().enumerate() {
-            // Spread over the second, as workers that were not started together are.
-            let start = Instant::now() + PERIOD.mul_f64(1.0 + index as f64 / workers as f64);
-            let work = printer.work(at.clone(), start, index as u64, others.shared.clone());
-            others.all.spawn_on(work, BESIDE.handle());
-        }
-        others
-    }
-
-    /// People, each with one of the pages open.
-    pub(crate) fn looking(at: &Endpoint, pages: Vec<String>, count: u64) -> Self {
-        let mut others = Self::new(Beside::Viewers, count);
-        for page in pages.into_iter().cycle().take(count as usize) {
-            others.all.spawn_on(look(at.clone(), page, others.shared.clone()), BESIDE.handle());
-        }
-        others
+        Ok(Some(Self { beside, count, shared, all, begun, share: f64::INFINITY, _another: another }))
     }
 
     pub(crate) async fn begin(&mut self) {
@@ -148,27 +143,27 @@ impl Others {
 
 /// One run, and how much it has printed.
 #[derive(Debug)]
-pub(crate) struct Printer {
+struct Printer {
     task: String,
     run: String,
-    pub(crate) offset: u64,
-    steps: u64,
+    offset: u64,
 }
 
 impl Printer {
-    /// Running tasks that have printed so much.
-    pub(crate) async fn running(server: &Server, count: u64, bytes: usize) -> Result<Vec<Self>> {
-        let (mut client, mut printers) = (server.client().await?, Vec::new());
-        for _ in 0..count {
-            let (task, run) = running_task(server, &mut client).await?;
-            let mut printer = Self { task: TASKS.id(task), run: RUNS.id(run), offset: 0, steps: 0 };
-            printer.print(&mut client, bytes).await?;
-            printers.push(printer);
+    /// A running task that has printed so much.
+    async fn running(server: &Server, client: &mut Client, bytes: usize) -> Result<Self> {
+        let ids = (server.numbers.next_task(), server.numbers.next_run());
+        client.operate(Operation::Create, OTHER, ids).await?;
+        let claimed = client.operate(Operation::Claim, OTHER, ids).await?.claimed_task();
+        if claimed != Some(ids.0) {
+            return Err(format!("a claim found {claimed:?} instead of the task that was created").into());
         }
-        Ok(printers)
+        let mut printer = Self { task: TASKS.id(ids.0), run: RUNS.id(ids.1), offset: 0 };
+        printer.print(client, bytes).await?;
+        Ok(printer)
     }
 
-    pub(crate) fn path(&self, what: &str) -> String {
+    fn path(&self, what: &str) -> String {
         tasks(OTHER, &format!("/{}/{what}", self.task))
     }
 
@@ -194,13 +189,11 @@ impl Printer {
         let mut client = Client::connect(&at).await?;
         let mut ticks = interval_at(start.into(), PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        for tick in index.. {
+        for tick in index + 1.. {
             ticks.tick().await;
             if shared.is_active.load(Ordering::Relaxed) {
                 self.print(&mut client, PIECE_BYTES).await?;
-                self.steps += 1;
-                let (step, loss) = (self.steps, 1.0 / self.steps as f64);
-                let progress = format!(r#","progress":{{"loss":{loss},"step":{step},"total":100000}}"#);
+                let progress = format!(r#","progress":{{"loss":{},"step":{tick},"total":100000}}"#, 1.0 / tick as f64);
                 self.say(&mut client, "progress", &progress).await?;
                 shared.done.fetch_add(1, Ordering::Relaxed);
             }
@@ -209,16 +202,6 @@ impl Printer {
             }
         }
         Ok(())
-    }
-}
-
-/// Creates and claims a task; its number and that of the run.
-pub(crate) async fn running_task(server: &Server, client: &mut Client) -> Result<(u64, u64)> {
-    let ids = (server.numbers.next_task(), server.numbers.next_run());
-    client.operate(Operation::Create, OTHER, ids).await?;
-    match client.operate(Operation::Claim, OTHER, ids).await?.claimed_task() {
-        Some(task) if task == ids.0 => Ok(ids),
-        other => Err(format!("a claim found {other:?} instead of the task that was created").into()),
     }
 }
 
@@ -251,19 +234,11 @@ async fn follow(at: Endpoint, path: String, mut offset: u64, shared: Arc<Shared>
     }
 }
 
-/// One of each page of the dashboard.
-pub(crate) fn pages(server: &Server) -> Vec<String> {
-    let newest = format!("tasks/{}", TASKS.id(server.numbers.tasks_so_far() - 1));
-    let of_queue = ["tasks", &newest, "workers", "routes", "compare", "submit", "settings"];
-    let of_queue = of_queue.into_iter().map(|page| format!("/ui/queues/{QUEUE}/{page}"));
-    ["/ui/".to_owned(), "/ui/system".to_owned()].into_iter().chain(of_queue).collect()
-}
-
 /// Asks for a page while somebody looks, and again after as long as the page says.
-async fn look(at: Endpoint, page: String, shared: Arc<Shared>) -> Result<()> {
+async fn look(at: Endpoint, request: Vec<u8>, shared: Arc<Shared>) -> Result<()> {
     loop {
         if shared.is_active.load(Ordering::Relaxed) {
-            let answer = Client::connect(&at).await?.get(&page).await?;
+            let answer = Client::connect(&at).await?.send(&request).await?.succeed()?;
             shared.done.fetch_add(1, Ordering::Relaxed);
             sleep(refresh(&answer.text())).await;
         } else {

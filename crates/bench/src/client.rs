@@ -111,7 +111,7 @@ pub(crate) fn text_behind<'t>(text: &'t str, mark: &str, ends: &[char]) -> Optio
 
 /// The number of the task whose identifier comes first in a text.
 fn first_task(text: &str) -> Option<u64> {
-    TASKS.read(text_behind(text, "\"id\":\"t_", &['"'])?.as_bytes())
+    TASKS.read(text_behind(text, "\"id\":\"t_", &['"'])?)
 }
 
 impl Client {
@@ -142,58 +142,53 @@ impl Client {
 
     pub(crate) async fn answer(&mut self) -> io::Result<Answer> {
         let mut bytes = Vec::with_capacity(BUFFER_BYTES);
-        let head = loop {
-            self.read(&mut bytes).await?;
-            if let Some(end) = find(&bytes, b"\r\n\r\n") {
-                break end + 4;
-            }
-        };
+        let head = self.read_past(&mut bytes, 0, b"\r\n\r\n").await?;
         let status = bytes.strip_prefix(b"HTTP/1.1 ").and_then(|rest| number(rest.get(..3)?, 10));
         let mut answer = Answer { status: status.ok_or_else(malformed)? as u16, head, bytes };
         let length = answer.header("content-length").and_then(|length| length.parse::<usize>().ok());
         match (length, answer.status) {
+            (Some(length), _) => self.read_to(&mut answer.bytes, head + length).await?,
             (None, 204 | 304) => {}
             (None, _) if answer.header("transfer-encoding").is_some() => self.read_chunks(&mut answer).await?,
             (None, _) => return Err(malformed()),
-            (Some(length), _) => self.read_to(&mut answer.bytes, head + length).await?,
         }
         Ok(answer)
     }
 
-    /// Reads chunks and moves them together behind the head.
+    /// Reads chunks and puts them together behind the head.
     async fn read_chunks(&mut self, answer: &mut Answer) -> io::Result<()> {
-        let (mut at, mut end, bytes) = (answer.head, answer.head, &mut answer.bytes);
+        let (mut at, mut body) = (answer.head, Vec::new());
         loop {
-            let line = loop {
-                match find(&bytes[at..], b"\r\n") {
-                    Some(line) => break at + line,
-                    None => self.read(bytes).await?,
-                }
-            };
-            let length = number(&bytes[at..line], 16).ok_or_else(malformed)?;
-            self.read_to(bytes, line + length + 4).await?;
-            bytes.copy_within(line + 2..line + 2 + length, end);
-            (at, end) = (line + length + 4, end + length);
-            if length == 0 {
-                bytes.truncate(end);
+            let begin = self.read_past(&mut answer.bytes, at, b"\r\n").await?;
+            let end = begin + number(&answer.bytes[at..begin - 2], 16).ok_or_else(malformed)?;
+            self.read_to(&mut answer.bytes, end + 2).await?;
+            body.extend_from_slice(&answer.bytes[begin..end]);
+            if begin == end {
+                answer.bytes.splice(answer.head.., body);
                 return Ok(());
             }
+            at = end + 2;
+        }
+    }
+
+    /// Reads until this mark is there, and returns where what follows it begins.
+    async fn read_past(&mut self, bytes: &mut Vec<u8>, from: usize, mark: &[u8]) -> io::Result<usize> {
+        loop {
+            if let Some(at) = bytes[from..].windows(mark.len()).position(|window| window == mark) {
+                return Ok(from + at + mark.len());
+            }
+            self.read_to(bytes, bytes.len() + 1).await?;
         }
     }
 
     async fn read_to(&mut self, bytes: &mut Vec<u8>, end: usize) -> io::Result<()> {
         bytes.reserve(end.saturating_sub(bytes.len()));
         while bytes.len() < end {
-            self.read(bytes).await?;
+            if self.stream.read_buf(bytes).await? == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
+            }
         }
         Ok(())
-    }
-
-    async fn read(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
-        match self.stream.read_buf(bytes).await? {
-            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
-            _ => Ok(()),
-        }
     }
 
     /// Sends a request that must succeed.
@@ -215,15 +210,31 @@ impl Client {
         }
     }
 
-    /// Sends a batch, and says which tasks and runs are done, or were handed out, and how long the answer is. Fails with the code of
-    /// what was refused; claims may find nothing. `more` is what is added to each creation.
+    /// Sends a single request of the load; the task and the run that it is about, or that it hands out. A claim may find nothing.
+    pub(crate) async fn single(
+        &mut self,
+        operation: Operation,
+        request: &[u8],
+        (task, run): (u64, u64),
+    ) -> Result<Vec<(u64, u64)>> {
+        let answer = self.send(request).await?;
+        match (operation, answer.status) {
+            (_, status) if !operation.expects(status) => Err(answer.code().into()),
+            (Operation::Claim, 204) => Ok(Vec::new()),
+            (Operation::Claim, _) => Ok(vec![(answer.claimed_task().ok_or("claim_without_task")?, run)]),
+            _ => Ok(vec![(task, run)]),
+        }
+    }
+
+    /// Sends a batch, and says which tasks and runs are done, or were handed out. Fails with the code of what was refused; claims may find
+    /// nothing. `more` is what is added to each creation.
     pub(crate) async fn batch(
         &mut self,
         operation: Operation,
         queue: &str,
         items: &[(u64, u64)],
         more: &dyn Fn(u64) -> String,
-    ) -> Result<(Vec<(u64, u64)>, usize)> {
+    ) -> Result<Vec<(u64, u64)>> {
         let answer = self.send(&operation.batch(self.address, queue, items, more)).await?;
         if answer.status != 200 {
             return Err(answer.code().into());
@@ -240,7 +251,7 @@ impl Client {
             }
         }
         match seen == items.len() {
-            true => Ok((done, answer.body().len())),
+            true => Ok(done),
             false => Err("items_missing".into()),
         }
     }
@@ -248,10 +259,6 @@ impl Client {
 
 fn number(text: &[u8], radix: u32) -> Option<usize> {
     usize::from_str_radix(std::str::from_utf8(text).ok()?, radix).ok()
-}
-
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
 fn malformed() -> io::Error {

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-use clap::{Args as Flags, Parser, Subcommand, ValueEnum};
+use clap::{Args as Flags, Parser, Subcommand};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
@@ -80,10 +80,6 @@ pub(crate) struct Args {
     #[arg(long, global = true, value_name = "DIR", default_value = ".")]
     pub(crate) database_dir: PathBuf,
 
-    /// A folder in memory, for figures without the disk
-    #[arg(long, global = true, value_name = "DIR", default_value = "/dev/shm")]
-    pub(crate) tmpfs_dir: PathBuf,
-
     /// Where scripts/install-bench-peers has put what it installed
     #[arg(long, global = true, value_name = "DIR", default_value = "target/bench-peers")]
     pub(crate) peers_dir: PathBuf,
@@ -101,24 +97,12 @@ pub(crate) struct Args {
     pub(crate) rounds: Option<u32>,
 
     /// How long each turn is measured
-    #[arg(long, global = true, value_name = "SECONDS", value_parser = positive)]
+    #[arg(long, global = true, value_name = "SECONDS")]
     pub(crate) seconds: Option<f64>,
 
     /// Prepare so much of every number of tasks, to try a scenario; below 1 nothing but errors is judged
-    #[arg(long, global = true, value_name = "SHARE", default_value_t = 1.0, value_parser = positive)]
+    #[arg(long, global = true, value_name = "SHARE", default_value_t = 1.0)]
     pub(crate) scale: f64,
-
-    /// How the figures are printed
-    #[arg(long, global = true, value_enum, value_name = "FORM", default_value_t = Output::Text)]
-    pub(crate) output: Output,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// Tables for people
-    Text,
-    /// One object for machines
-    Json,
 }
 
 /// Does what the command line asks for.
@@ -146,9 +130,4 @@ pub fn run() -> ExitCode {
 /// Waits for something on this thread.
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     LocalSet::new().block_on(&Builder::new_current_thread().enable_all().build()?, work)
-}
-
-/// A value of a flag.
-fn positive(text: &str) -> Result<f64, &'static str> {
-    text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0).ok_or("must be a number above 0")
 }

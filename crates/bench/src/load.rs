@@ -2,17 +2,16 @@
 //! on one thread, so that the generator takes as little as possible of what it measures.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{interval_at, timeout};
 
 use crate::Result;
-use crate::client::{Answer, Client, Endpoint};
+use crate::client::{Client, Endpoint};
 use crate::figures::Latencies;
 use crate::request::{Numbers, Operation, PAIRS, QUEUE, Template};
 use crate::server::Server;
@@ -25,10 +24,10 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(30);
 
 /// A load, and the state that all its connections share.
 pub(crate) struct Load {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) pid: u32,
-    pub(crate) numbers: Rc<Numbers>,
-    pub(crate) queue: &'static str,
+    endpoint: Endpoint,
+    pid: u32,
+    numbers: Rc<Numbers>,
+    pub(crate) queue: String,
     /// The requests that a connection sends, over and over.
     pub(crate) cycle: &'static [Operation],
     /// Items of each request; 1 where requests are single.
@@ -37,9 +36,11 @@ pub(crate) struct Load {
     pub(crate) seconds: f64,
     /// Requests per second of each connection for an open loop; none for a closed loop, where a connection sends as soon as it can.
     pub(crate) rate: Option<f64>,
-    /// Tasks that exist in the queue and are never removed.
+    /// Tasks that exist and may be read: all that were created before.
     pub(crate) known: Range<u64>,
-    begin: Instant,
+    /// How many items are asked for, and what is added to each that a batch creates.
+    pub(crate) left: Cell<u64>,
+    pub(crate) more: Rc<dyn Fn(u64) -> String>,
     measuring: Cell<bool>,
     stopped: Cell<bool>,
     dry: Notify,
@@ -50,15 +51,10 @@ pub(crate) struct Load {
 pub(crate) struct Measured {
     /// How long it was measured. Shorter than planned when the tasks ran out.
     pub(crate) seconds: f64,
-    /// Of requests; in an open loop from the intended start.
+    /// Of the requests with which a cycle begins; in an open loop from the intended start.
     pub(crate) latency: Latencies,
-    /// Of these, those of claims.
-    pub(crate) claims: Latencies,
-    /// Errors by code, warm-up included.
-    pub(crate) errors: BTreeMap<String, u64>,
     /// Of the server.
     pub(crate) usage: Usage,
-    pub(crate) body_bytes: u64,
     /// Requests, or tasks that batches created, or claimed and completed.
     pub(crate) items: u64,
     /// Items with those of the warm-up.
@@ -75,30 +71,24 @@ impl Measured {
     pub(crate) fn cpu_micros(&self) -> f64 {
         self.usage.cpu_seconds * 1e6 / self.items as f64
     }
-
-    pub(crate) fn without_errors(self) -> Result<Self> {
-        match self.errors.first_key_value() {
-            None => Ok(self),
-            Some((code, count)) => Err(format!("{code} x {count}").into()),
-        }
-    }
 }
 
 impl Load {
-    /// Single requests in a closed loop, which read no known tasks.
+    /// Single requests in a closed loop.
     pub(crate) fn new(server: &Server, cycle: &'static [Operation], connections: usize, seconds: f64) -> Self {
         Self {
             endpoint: server.endpoint.clone(),
             pid: server.pid(),
             numbers: server.numbers.clone(),
-            queue: QUEUE,
+            queue: QUEUE.to_owned(),
             cycle,
             batch: 1,
             connections,
             seconds,
             rate: None,
-            known: 0..0,
-            begin: Instant::now(),
+            known: 0..server.numbers.tasks_so_far(),
+            left: Cell::new(u64::MAX),
+            more: Rc::new(|_| String::new()),
             measuring: Cell::default(),
             stopped: Cell::default(),
             dry: Notify::new(),
@@ -106,24 +96,22 @@ impl Load {
         }
     }
 
-    /// Puts the load on the server and measures. Runs inside a `LocalSet`.
+    /// Puts the load on the server and measures. Fails if any request does. Runs inside a `LocalSet`.
     pub(crate) async fn run(self) -> Result<Measured> {
         let mut clients = Vec::with_capacity(self.connections);
         for _ in 0..self.connections {
             clients.push(Client::connect(&self.endpoint).await?);
         }
-        let load = Rc::new(Self { begin: Instant::now(), ..self });
-        let mut connections = JoinSet::new();
+        let (load, begin, mut connections) = (Rc::new(self), Instant::now(), JoinSet::new());
         for (index, client) in clients.into_iter().enumerate() {
             let load = load.clone();
-            connections.spawn_local(async move {
-                load.drive(client, index).await.unwrap_or_else(|failure| load.error(&failure.to_string()));
-            });
+            // The first failure ends the load.
+            connections
+                .spawn_local(async move { load.drive(client, index, begin).await.inspect_err(|_| load.run_dry()) });
         }
         load.measure().await?;
-        if timeout(LONGEST_ANSWER, connections.join_all()).await.is_err() {
-            load.error("no_answer");
-        }
+        let ended = timeout(LONGEST_ANSWER, connections.join_all()).await;
+        ended.map_err(|_| "an answer did not come")?.into_iter().collect::<Result<()>>()?;
         Ok(load.measured.take())
     }
 
@@ -144,129 +132,95 @@ impl Load {
     }
 
     /// Sends the requests of the cycle, over and over.
-    async fn drive(&self, mut client: Client, index: usize) -> Result<()> {
-        let Load { endpoint, queue, cycle, batch, numbers, .. } = self;
+    async fn drive(&self, mut client: Client, index: usize, begin: Instant) -> Result<()> {
+        let Load { endpoint, queue, cycle, numbers, more, .. } = self;
         let mut requests: Vec<Template> = cycle.iter().map(|each| each.template(endpoint.address, queue)).collect();
+        let mut ticks = self.rate.map(|rate| {
+            let period = Duration::from_secs_f64(1.0 / rate);
+            interval_at((begin + period.mul_f64(index as f64 / self.connections as f64)).into(), period)
+        });
         let mut held = Vec::new();
         // Each connection begins elsewhere, so that they do not all list at the same time.
-        let mut place = index * 7 % cycle.len();
-        for turn in 0_u32.. {
-            let begin = self.pace(index, turn).await;
-            if self.stopped.get() {
+        for place in (0..cycle.len()).cycle().skip(index * 7 % cycle.len()) {
+            let begin = match &mut ticks {
+                Some(ticks) => ticks.tick().await.into_std(),
+                None => Instant::now(),
+            };
+            let (operation, request) = (cycle[place], &mut requests[place]);
+            // What was claimed is ended even when the time is over, so that no task stays behind.
+            if self.stopped.get() && held.is_empty() {
                 break;
             }
-            let (operation, request) = (cycle[place], &mut requests[place]);
-            place = (place + 1) % cycle.len();
-            if operation.needs_run() && held.is_empty() {
+            if operation.needs_run() && held.is_empty() || self.stopped.get() && !operation.ends_run() {
                 continue;
             }
             let items = if operation.needs_run() { held.clone() } else { self.choose(operation) };
+            if items.is_empty() {
+                self.run_dry();
+                break;
+            }
             if operation.ends_run() {
                 held.clear();
                 if operation != Operation::Complete {
                     items.iter().for_each(|(task, _)| numbers.gives_back(*task));
                 }
             }
-            let done = if *batch == 1 {
-                let answer = client.send(request.fill(items[0])).await?;
-                self.take_answer(operation, begin, items[0], &answer)
-            } else {
-                let (done, bytes) = client.batch(operation, queue, &items, &|_| String::new()).await?;
-                // Neither claims nor completions alone are pairs: the items are counted when they are complete.
-                let claims = operation == Operation::Claim;
-                self.record(claims, begin, if claims { 0 } else { done.len() }, bytes);
-                if done.len() < items.len() {
-                    self.run_dry();
-                }
-                done
+            let done = match self.batch {
+                1 => client.single(operation, request.fill(items[0]), items[0]).await?,
+                _ => client.batch(operation, queue, &items, &**more).await?,
             };
-            if operation == Operation::Claim {
-                done.iter().for_each(|(task, _)| numbers.handed_out(*task));
+            if done.len() < items.len() && (self.batch > 1 || *cycle == PAIRS) {
+                self.run_dry();
+            }
+            let is_claim = operation == Operation::Claim;
+            // Neither claims nor completions of a batch alone are pairs: the items are counted when they are complete.
+            let counted = if is_claim && self.batch > 1 { 0 } else { done.len() };
+            self.record(begin, place == 0 && !done.is_empty(), counted);
+            if is_claim {
+                if done.iter().any(|(task, _)| numbers.is_handed_out_twice(*task)) {
+                    return Err("a task was handed out twice".into());
+                }
                 held = done;
             }
-        }
-        // What was claimed is ended even when the time is over, so that no task stays behind.
-        match cycle.iter().find(|operation| operation.ends_run() && !held.is_empty()) {
-            None => {}
-            // Whether it works does not matter any more.
-            Some(end) if *batch == 1 => drop(client.operate(*end, queue, held[0]).await),
-            Some(end) => drop(client.batch(*end, queue, &held, &|_| String::new()).await?),
         }
         Ok(())
     }
 
-    /// Waits until the next request is to begin: now, or as the rate of an open loop says. A connection that is late began when it
-    /// should have; one that is not begins when the timer, which is a millisecond coarse, wakes it.
-    async fn pace(&self, index: usize, turn: u32) -> Instant {
-        let Some(rate) = self.rate else { return Instant::now() };
-        let turns_before = index as f64 / self.connections as f64 + f64::from(turn);
-        let intended = self.begin + Duration::from_secs_f64(turns_before / rate);
-        if intended <= Instant::now() {
-            return intended;
-        }
-        sleep_until(intended.into()).await;
-        Instant::now()
-    }
-
-    /// The numbers of the tasks and the runs in a request that is about no run that is held.
+    /// The numbers of the tasks and the runs in a request that is about no run that is held; none if nothing is left to ask for.
     fn choose(&self, operation: Operation) -> Vec<(u64, u64)> {
         let one = |_| {
             let run = self.numbers.next_run();
             let task = match operation {
                 Operation::Create => self.numbers.next_task(),
+                // A large odd step, so that neighbours in time are not neighbours on disk.
                 Operation::Get => {
-                    let Range { start, end } = self.known;
-                    // A large odd step, so that neighbours in time are not neighbours on disk.
-                    start + run.wrapping_mul(7919) % (end - start).max(1)
+                    self.known.start + run.wrapping_mul(7919) % (self.known.end - self.known.start).max(1)
                 }
+                Operation::Page(_) => self.numbers.tasks_so_far().saturating_sub(1),
                 _ => run,
             };
             (task, run)
         };
-        (0..self.batch).map(one).collect()
-    }
-
-    /// Records the answer to a single request; the task and the run, if it hands one out.
-    fn take_answer(&self, operation: Operation, begin: Instant, ids: (u64, u64), answer: &Answer) -> Vec<(u64, u64)> {
-        let claims = operation == Operation::Claim;
-        if !operation.expects(answer.status) {
-            self.error(&answer.code());
-        } else if !claims {
-            self.record(false, begin, 1, answer.body().len());
-        } else if answer.status != 204 {
-            self.record(true, begin, 1, answer.body().len());
-            match answer.claimed_task() {
-                Some(task) => return vec![(task, ids.1)],
-                None => self.error("claim_without_task"),
-            }
-        } else if self.cycle == PAIRS {
-            self.run_dry();
-        }
-        Vec::new()
+        let count = self.left.get().min(self.batch as u64);
+        self.left.set(self.left.get() - count);
+        (0..count).map(one).collect()
     }
 
     /// Counts an answer. What came while the window is not open is only known to have been answered.
-    fn record(&self, claims: bool, begin: Instant, items: usize, body_bytes: usize) {
+    fn record(&self, begin: Instant, is_timed: bool, items: usize) {
         let mut measured = self.measured.borrow_mut();
         measured.answered += items as u64;
         if self.measuring.get() && !self.stopped.get() {
-            let taken = begin.elapsed();
-            measured.latency.record(taken);
-            if claims {
-                measured.claims.record(taken);
-            }
             measured.items += items as u64;
-            measured.body_bytes += body_bytes as u64;
+            if is_timed {
+                measured.latency.record(begin.elapsed());
+            }
         }
     }
 
-    /// There is nothing left to claim: the window ends.
+    /// There is nothing left to claim or to ask for: the window ends.
     fn run_dry(&self) {
         self.stopped.set(true);
         self.dry.notify_one();
-    }
-
-    fn error(&self, code: &str) {
-        *self.measured.borrow_mut().errors.entry(code.to_owned()).or_default() += 1;
     }
 }

@@ -26,26 +26,27 @@ use crate::usage::printed;
 /// How long a server may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Something to put tasks into and to take them out of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Peer {
-    Taskqueue,
-    /// Its log is synced so many milliseconds after each write.
-    Beanstalkd(u32),
-    Labtasker,
-    /// On Redis with appendfsync always.
-    Bullmq,
-    GraphileWorker,
+/// How tasks are put into something and taken out of it.
+#[derive(Clone, Copy)]
+enum Works {
+    /// As with us: the load is that of the other measurements.
+    Api,
+    Beanstalk,
+    /// By a library of Node.js, which this script uses.
+    Node(&'static str),
 }
 
-const PEERS: &[(&str, Peer)] = &[
-    ("taskqueue", Peer::Taskqueue),
-    ("beanstalkd -f 0", Peer::Beanstalkd(0)),
-    ("beanstalkd -f 50 (loses 50 ms)", Peer::Beanstalkd(50)),
-    ("labtasker-server", Peer::Labtasker),
-    ("BullMQ on Redis", Peer::Bullmq),
-    ("graphile-worker", Peer::GraphileWorker),
+/// Names, what starts the server behind which a port is put (a line for the shell), and how it works. Nothing starts us, and PostgreSQL.
+const PEERS: [(&str, &str, Works); 6] = [
+    ("taskqueue", "", Works::Api),
+    ("beanstalkd -f 0", "beanstalkd -l 127.0.0.1 -b . -f 0 -p", Works::Beanstalk),
+    ("beanstalkd -f 50 (loses 50 ms)", "beanstalkd -l 127.0.0.1 -b . -f 50 -p", Works::Beanstalk),
+    ("labtasker-server", LABTASKER, Works::Api),
+    ("BullMQ on Redis", REDIS, Works::Node(include_str!("peers/bullmq.mjs"))),
+    ("graphile-worker", "", Works::Node(include_str!("peers/graphile_worker.mjs"))),
 ];
+const LABTASKER: &str = "$PEERS/venv/bin/labtasker-server serve --connection http --host 127.0.0.1 --database bench.db --labtasker-root . --port";
+const REDIS: &str = "redis-server --bind 127.0.0.1 --dir . --save '' --appendonly yes --appendfsync always --port";
 
 /// How many per second: creations, and pairs of taking and completing.
 type Rates = [f64; 2];
@@ -54,92 +55,63 @@ pub(crate) async fn run(bench: &mut Bench) -> Result<()> {
     for connections in bench.connections(&[64, 1]) {
         let mut measured = vec![Vec::<Rates>::new(); PEERS.len()];
         for round in 0..bench.args.rounds.unwrap_or(3) as usize {
-            for ((name, peer), so_far) in PEERS.iter().zip(&mut measured) {
+            for ((name, command, works), so_far) in PEERS.iter().zip(&mut measured) {
                 // What could not be measured once is not tried again.
-                if so_far.len() < round {
-                    continue;
-                }
-                progress(&format!("{name}, {connections} connections"));
-                match peer.measure(bench, connections).await {
-                    Ok(rates) => so_far.push(rates),
-                    Err(failure) if *peer == Peer::Taskqueue => return Err(failure),
-                    Err(failure) => {
-                        progress(&format!("{name} is not measured: {failure}"));
-                        so_far.clear();
-                    }
+                if so_far.len() == round {
+                    progress(&format!("{name}, {connections} connections"));
+                    let rates = measure(bench, command, *works, connections).await;
+                    so_far.extend(rates.inspect_err(|failure| progress(&format!("not measured: {failure}"))));
                 }
             }
         }
-        for ((name, _), rounds) in PEERS.iter().zip(&measured) {
-            let of = |what: &str| format!("{connections}, {name}: {what}");
-            if !rounds.is_empty() {
-                bench.add(&of("creations/s"), median(rounds.iter().map(|rates| rates[0])));
-                bench.add(&of("pairs/s"), median(rounds.iter().map(|rates| rates[1])));
-            }
+        for ((name, ..), rounds) in PEERS.iter().zip(&measured) {
+            let mut add = |what, measured| bench.add(&format!("{connections}, {name}: {what}"), measured);
+            add("creations/s", median(rounds.iter().map(|rates| rates[0])));
+            add("pairs/s", median(rounds.iter().map(|rates| rates[1])));
             // One that is not measured has none: if it has a goal, it misses it.
             let both = rounds.iter().zip(&measured[0]);
-            bench.add(&of("our pairs over its"), median(both.map(|(theirs, ours)| ours[1] / theirs[1])));
+            add("our pairs over its", median(both.map(|(theirs, ours)| ours[1] / theirs[1])));
         }
     }
     Ok(())
 }
 
-impl Peer {
-    async fn measure(self, bench: &Bench, connections: usize) -> Result<Rates> {
-        let (folder, seconds) = (scratch(&bench.args.database_dir)?, bench.seconds(2.0));
-        match self {
-            Self::Taskqueue => same_api(&bench.start(On::Disk).await?, connections, seconds).await,
-            Self::Labtasker => {
-                let program = fs::canonicalize(bench.args.peers_dir.join("venv/bin/labtasker-server"))?;
-                let at = ["serve", "--connection", "http", "--host", "127.0.0.1"];
-                let stored = ["--database", "bench.db", "--labtasker-root", ".", "--port"];
-                let server = start(&program, &folder, &[at, stored].concat()).await?;
-                server.client().await?.call("PUT", &format!("/api/v2/queues/{QUEUE}"), "").await?;
-                same_api(&server, connections, seconds).await
-            }
-            Self::Beanstalkd(millis) => {
-                let arguments = ["-l", "127.0.0.1", "-b", ".", "-f", &millis.to_string(), "-p"];
-                let server = start(Path::new("beanstalkd"), &folder, &arguments).await?;
-                let creations = beanstalk(false, &server, connections, seconds).await?;
-                Ok([creations, beanstalk(true, &server, connections, seconds).await?])
-            }
-            Self::Bullmq => {
-                let at = ["--bind", "127.0.0.1", "--dir", ".", "--save", ""];
-                let stored = ["--appendonly", "yes", "--appendfsync", "always", "--port"];
-                let server = start(Path::new("redis-server"), &folder, &[&at[..], &stored].concat()).await?;
-                let port = server.endpoint.address.port().to_string();
-                node(bench, include_str!("peers/bullmq.mjs"), &port, connections, seconds)
-            }
-            Self::GraphileWorker => {
-                let database = bench.cluster().database();
-                node(bench, include_str!("peers/graphile_worker.mjs"), &database.url(), connections, seconds)
-            }
+async fn measure(bench: &Bench, command: &str, works: Works, connections: usize) -> Result<Rates> {
+    let (folder, seconds) = (scratch(&bench.args.database_dir)?, bench.seconds(2.0));
+    let peers = fs::canonicalize(&bench.args.peers_dir).unwrap_or_default();
+    let server = match (command, works) {
+        ("", Works::Api) => Some(bench.start(On::Disk).await?),
+        ("", _) => None,
+        _ => Some(start(command, &peers, &folder).await?),
+    };
+    match (works, &server) {
+        (Works::Api, Some(server)) => {
+            server.client().await?.call("PUT", &format!("/api/v2/queues/{QUEUE}"), "").await?;
+            let load = |cycle| Load::new(server, cycle, connections, seconds).run();
+            let creations = load(&[Operation::Create]).await?.rate();
+            // Pairs that are faster than creations end early, and are counted until then.
+            Ok([creations, load(PAIRS).await?.rate() / 2.0])
         }
+        (Works::Beanstalk, Some(server)) => {
+            let creations = beanstalk(false, server, connections, seconds).await?;
+            Ok([creations, beanstalk(true, server, connections, seconds).await?])
+        }
+        (_, None) => node(&peers, works, &bench.cluster().database().url(), connections, seconds),
+        (_, Some(server)) => node(&peers, works, &server.endpoint.address.port().to_string(), connections, seconds),
     }
 }
 
-/// The two with our API: the load is that of the other measurements.
-async fn same_api(server: &Server, connections: usize, seconds: f64) -> Result<Rates> {
-    let creations = Load::new(server, &[Operation::Create], connections, seconds).run().await?.without_errors()?.rate();
-    // Pairs that are faster than creations end early, and are counted until then.
-    let requests = Load::new(server, PAIRS, connections, seconds).run().await?.without_errors()?.rate();
-    Ok([creations, requests / 2.0])
-}
-
-/// Starts a program in a folder, on a port that was free a moment ago and is its last argument, and waits until that port answers. Its
-/// output goes into a file.
-async fn start(program: &Path, folder: &TempDir, arguments: &[&str]) -> Result<Server> {
+/// Starts a server in a folder, on a port that was free a moment ago, and waits until that port answers. Its output goes into a file.
+async fn start(line: &str, peers: &Path, folder: &TempDir) -> Result<Server> {
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let (mut command, log) = (Command::new(program), folder.path().join("log"));
-    command.args(arguments).arg(address.port().to_string());
+    let (mut command, log) = (Command::new("sh"), folder.path().join("log"));
+    command.args(["-c", &format!("exec {line} {}", address.port())]).current_dir(folder.path()).env("PEERS", peers);
     let file = File::create(&log)?;
-    command.current_dir(folder.path()).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    let failed = |why: String| format!("{} does not start: {why}", program.display());
-    let mut process = Process(command.spawn().map_err(|error| failed(error.to_string()))?);
+    let mut process = Process(command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?);
     let begin = Instant::now();
     while TcpStream::connect(address).await.is_err() {
         if process.0.try_wait()?.is_some() || begin.elapsed() > START_TIMEOUT {
-            return Err(failed(fs::read_to_string(&log).unwrap_or_default()).into());
+            return Err(format!("{line} does not start: {}", fs::read_to_string(&log)?).into());
         }
         sleep(Duration::from_millis(20)).await;
     }
@@ -183,27 +155,26 @@ async fn talk(stream: &mut BufStream<TcpStream>, command: &str) -> io::Result<Op
 async fn beanstalk_reply(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<u64>> {
     let mut line = String::new();
     stream.read_line(&mut line).await?;
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
-    match (words.first(), number(1), number(2)) {
-        (Some(&("INSERTED" | "DELETED" | "TIMED_OUT")), ..) => Ok(None),
-        (Some(&"RESERVED"), Some(id), Some(bytes)) => {
-            // The body and the end of its line.
-            stream.read_exact(&mut vec![0; bytes as usize + 2]).await?;
-            Ok(Some(id))
+    match *line.split_whitespace().collect::<Vec<_>>() {
+        ["INSERTED" | "DELETED" | "TIMED_OUT", ..] => return Ok(None),
+        ["RESERVED", id, bytes] => {
+            if let (Ok(id), Ok(bytes)) = (id.parse(), bytes.parse::<usize>()) {
+                // The body and the end of its line.
+                stream.read_exact(&mut vec![0; bytes + 2]).await?;
+                return Ok(Some(id));
+            }
         }
-        _ => Err(io::Error::other(format!("beanstalkd answered: {line}"))),
+        _ => {}
     }
+    Err(io::Error::other(format!("beanstalkd answered: {line}")))
 }
 
-/// Runs a small script for a library of Node.js, which puts and takes tasks, with so many calls under way at once, and prints the figures
-/// in its last line.
-fn node(bench: &Bench, script: &str, server: &str, connections: usize, seconds: f64) -> Result<Rates> {
-    let packages = fs::canonicalize(bench.args.peers_dir.join("node"))?;
+/// Runs a small script, which puts and takes tasks, with so many calls under way at once, and prints the figures in its last line.
+fn node(peers: &Path, works: Works, server: &str, connections: usize, seconds: f64) -> Result<Rates> {
+    let Works::Node(script) = works else { return Err("it has no script".into()) };
     let mut command = Command::new("node");
-    command.args(["--input-type=module", "--eval", script, "--"]).arg(packages).arg(server);
-    command.args([connections.to_string(), seconds.to_string(), request::args()]);
-    let stdout = printed(&mut command)?;
+    command.args(["--input-type=module", "--eval", script, "--"]).arg(peers.join("node")).arg(server);
+    let stdout = printed(command.args([connections.to_string(), seconds.to_string(), request::args()]))?;
     Ok(rates(&stdout).ok_or(stdout)?)
 }
 

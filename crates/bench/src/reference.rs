@@ -7,22 +7,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 use crate::request::{self, TASKS};
 use crate::{Result, figures};
 
-const VERSION_HEADER: HeaderName = HeaderName::from_static("taskqueue-server-version");
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Where nothing is ever pending.
 const OTHER_CLAIM: &str = "/api/v2/queues/other/tasks/claim";
 const INSTANT: &str = r#""2026-01-01T00:00:00.000000Z""#;
-const VERSION: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
 
 /// Serves until the program is ended, or until its parent has ended.
 pub(crate) fn run() -> Result<()> {
@@ -40,13 +36,13 @@ pub(crate) fn run() -> Result<()> {
 }
 
 async fn accept(listener: TcpListener) -> Result<()> {
-    let answers: Arc<[Canned]> = answers().into();
+    let answers = Arc::new(answers());
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         let answers = answers.clone();
         tokio::spawn(async move {
-            let service = service_fn(async |request| Ok::<_, Infallible>(answer(request, &answers).await));
+            let service = service_fn(async |request| Ok::<_, Infallible>(answer(request, &answers[..]).await));
             // A connection that breaks is counted by the generator, which sees it too.
             drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
         });
@@ -56,42 +52,37 @@ async fn accept(listener: TcpListener) -> Result<()> {
 async fn answer(request: Request<Incoming>, answers: &[Canned]) -> Response<Full<Bytes>> {
     let (method, path) = (request.method(), request.uri().path());
     let found = answers.iter().find(|(of, end, ..)| of == method && path.ends_with(end));
-    let (status, body) = found.map_or((StatusCode::NOT_FOUND, Bytes::new()), |found| (found.2, found.3.clone()));
+    let (status, body) = found.map_or((404, Bytes::new()), |(.., status, body)| (*status, body.clone()));
     // The body is read to its end, as every server must.
     let read = request.into_body().collect().await;
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = if read.is_ok() { status } else { StatusCode::BAD_REQUEST };
-    let headers = response.headers_mut();
-    headers.insert(VERSION_HEADER, VERSION);
-    if status != StatusCode::NO_CONTENT {
-        headers.insert(CONTENT_TYPE, JSON);
+    let mut response = Response::builder().status(if read.is_ok() { status } else { 400 });
+    response = response.header("taskqueue-server-version", env!("CARGO_PKG_VERSION"));
+    if status != 204 {
+        response = response.header("content-type", "application/json");
     }
-    response
+    response.body(Full::new(body)).unwrap_or_default()
 }
 
 /// An answer, rendered once: the method and the end of the path for which it is.
-type Canned = (Method, &'static str, StatusCode, Bytes);
+type Canned = (&'static str, &'static str, u16, Bytes);
 
 /// All answers; the first one that fits is the right one.
-fn answers() -> Vec<Canned> {
+fn answers() -> [Canned; 9] {
     let created = task("pending", "null", "null");
     let claimed = task("running", r#""default""#, INSTANT);
     let claimed = format!(r#"{{"task":{claimed},"run_id":"r_000000000000","lease_expires_at":{INSTANT}}}"#);
     let page = vec![created.clone(); 100].join(",");
-    let all = [
-        (Method::POST, OTHER_CLAIM, 204, String::new()),
-        (Method::POST, "/claim", 200, claimed),
-        (Method::POST, "/heartbeat", 200, format!(r#"{{"lease_expires_at":{INSTANT}}}"#)),
-        (Method::POST, "", 204, String::new()),
-        (Method::PUT, "", 201, created.clone()),
-        (Method::PATCH, "", 200, r#"{"matched":100,"updated":100}"#.to_owned()),
-        (Method::GET, "/tasks", 200, format!(r#"{{"items":[{page}],"next_cursor":"{}"}}"#, "x".repeat(100))),
-        (Method::GET, "/count", 200, r#"{"count":10000}"#.to_owned()),
-        (Method::GET, "/health", 200, r#"{"count":10000}"#.to_owned()),
-        (Method::GET, "", 200, created),
-    ];
-    all.map(|(method, end, status, body)| (method, end, StatusCode::from_u16(status).unwrap_or_default(), body.into()))
-        .into()
+    [
+        ("POST", OTHER_CLAIM, 204, Bytes::new()),
+        ("POST", "/claim", 200, claimed.into()),
+        ("POST", "/heartbeat", 200, format!(r#"{{"lease_expires_at":{INSTANT}}}"#).into()),
+        ("POST", "", 204, Bytes::new()),
+        ("PUT", "", 201, created.clone().into()),
+        ("GET", "/tasks", 200, format!(r#"{{"items":[{page}],"next_cursor":"{}"}}"#, "x".repeat(100)).into()),
+        ("GET", "/count", 200, r#"{"count":10000}"#.into()),
+        ("GET", "/health", 200, r#"{"count":10000}"#.into()),
+        ("GET", "", 200, created.into()),
+    ]
 }
 
 /// A task as the server writes it.
@@ -113,7 +104,7 @@ mod tests {
         let answers = answers();
         for (method, end, status, body) in &answers {
             let is_json = serde_json::from_slice::<serde_json::Value>(body).is_ok();
-            assert_eq!(is_json, *status != StatusCode::NO_CONTENT, "{method} {end}");
+            assert_eq!(is_json, *status != 204, "{method} {end}");
         }
         let claimed = Answer::of(200, "", std::str::from_utf8(&answers[1].3).unwrap());
         assert_eq!(claimed.claimed_task(), Some(0));

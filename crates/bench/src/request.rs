@@ -1,61 +1,45 @@
 //! Requests: what each kind asks for, rendered once with places for identifiers, which are written before each use; and batches of them.
 
 use std::cell::{Cell, RefCell};
+use std::mem;
 use std::net::SocketAddr;
 
-use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
+use self::Operation::{Claim, Complete, Count, Create, Fail, Get, Heartbeat, List, Page, Poll, Unclaim};
 
-use self::Operation::{BulkUpdate, Claim, Complete, Count, Create, Fail, Filter, Get, Heartbeat, List, Poll, Unclaim};
-
-/// Characters of an identifier behind its letter (`t_[A-Za-z0-9_-]{12}`), of 6 bits each.
+/// Characters of an identifier behind its letter (`t_[A-Za-z0-9_-]{12}`): hexadecimal digits.
 pub(crate) const CHARACTERS: usize = 12;
+const MASK: u64 = (1 << (4 * CHARACTERS)) - 1;
+/// An odd number, and the one that undoes a multiplication by it.
+const FACTOR: u64 = 0x9E37_79B9_7F4B;
+const INVERSE: u64 = 0x393D_EE21_9263;
 
-/// Bits of the upper and of the lower half of an identifier.
-const HALF: u32 = 36;
+/// Runs are numbered from far above: the n-th run usually gets the n-th task, and their identifiers must not lie side by side.
+pub(crate) const TASKS: Identifiers = Identifiers { letter: 't', first: 0 };
+pub(crate) const RUNS: Identifiers = Identifiers { letter: 'r', first: 1 << 40 };
 
-/// Runs have a key of their own: the n-th run usually gets the n-th task, and their identifiers must not lie side by side.
-pub(crate) const TASKS: Identifiers = Identifiers { letter: 't', key: 0x9E37_79B9_7F4A_7C15 };
-pub(crate) const RUNS: Identifiers = Identifiers { letter: 'r', key: 0x94D0_49BB_1331_11EB };
-
-/// The upper half is a hash of the number, the lower one the number mixed with a hash of the upper one: two rounds of a Feistel network,
-/// which are undone in reverse order.
+/// Identifiers that look random, and from which the number is read back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identifiers {
     letter: char,
-    key: u64,
+    first: u64,
 }
 
 impl Identifiers {
-    /// Writes the identifier of a number into its twelve places.
-    pub(crate) fn write(&self, places: &mut [u8], number: u64) {
-        let upper = self.hash(number);
-        let mixed = u128::from(upper) << HALF | u128::from(number ^ self.hash(upper));
-        // Nine bytes are twelve characters.
-        let _ = BASE64_URL_SAFE_NO_PAD.encode_slice(&mixed.to_be_bytes()[7..], places);
-    }
-
     /// The identifier of a number.
     pub(crate) fn id(&self, number: u64) -> String {
-        let mut places = [0; CHARACTERS];
-        self.write(&mut places, number);
-        format!("{}_{}", self.letter, places.map(char::from).iter().collect::<String>())
+        format!("{}_{:0CHARACTERS$x}", self.letter, mixed(self.first + number, FACTOR))
     }
 
-    /// The number of an identifier; none when it is not one of ours.
-    pub(crate) fn read(&self, places: &[u8]) -> Option<u64> {
-        let mut bytes = [0; 16];
-        BASE64_URL_SAFE_NO_PAD.decode_slice(places, &mut bytes[7..]).ok()?;
-        let mixed = u128::from_be_bytes(bytes);
-        let (upper, lower) = ((mixed >> HALF) as u64, mixed as u64 & ((1 << HALF) - 1));
-        let number = lower ^ self.hash(upper);
-        (upper == self.hash(number)).then_some(number)
+    /// The number of an identifier without its letter; none when it is not one of ours.
+    pub(crate) fn read(&self, places: &str) -> Option<u64> {
+        mixed(u64::from_str_radix(places, 16).ok()?, INVERSE).checked_sub(self.first)
     }
+}
 
-    /// As many bits as half an identifier has, of which each depends on all of the number.
-    fn hash(&self, number: u64) -> u64 {
-        let product = number.wrapping_mul(self.key);
-        (product ^ product >> 32).wrapping_mul(self.key) >> (u64::BITS - HALF)
-    }
+/// Spreads a number over all that have so many digits. Each step is undone by itself or by the inverse factor, so this undoes itself, too.
+fn mixed(number: u64, factor: u64) -> u64 {
+    let product = number.wrapping_mul(factor) & MASK;
+    (product ^ product >> (2 * CHARACTERS)).wrapping_mul(factor) & MASK
 }
 
 /// The next numbers of tasks and runs of one server. They rise over the whole measurement, so that nothing is ever named twice. Also
@@ -65,7 +49,8 @@ pub(crate) struct Numbers {
     tasks: Cell<u64>,
     runs: Cell<u64>,
     taken: RefCell<Vec<bool>>,
-    double_claims: Cell<u64>,
+    /// The reference hands out the same task again and again.
+    pub(crate) are_repeated: Cell<bool>,
     /// Pending tasks that cannot be claimed.
     pub(crate) waiting: Cell<u64>,
 }
@@ -84,29 +69,18 @@ impl Numbers {
         self.tasks.get()
     }
 
-    /// Notes that a claim was answered with this task.
-    pub(crate) fn handed_out(&self, task: u64) {
-        let is_double = self.set_taken(task, true);
-        self.double_claims.set(self.double_claims.get() + u64::from(is_double));
-    }
-
-    /// Notes that a task is about to be given back, or its failure told: from then on the server may hand it out again.
-    pub(crate) fn gives_back(&self, task: u64) {
-        self.set_taken(task, false);
-    }
-
-    /// Counts the tasks that were handed out while they were held or after they were complete.
-    pub(crate) fn double_claims(&self) -> u64 {
-        self.double_claims.get()
-    }
-
-    /// Returns what it was before.
-    fn set_taken(&self, task: u64, is_taken: bool) -> bool {
+    /// Notes that a claim was answered with this task; returns true if it is held, or complete.
+    pub(crate) fn is_handed_out_twice(&self, task: u64) -> bool {
         let (mut taken, at) = (self.taken.borrow_mut(), task as usize);
         if taken.len() <= at {
             taken.resize(at + 1, false);
         }
-        std::mem::replace(&mut taken[at], is_taken)
+        mem::replace(&mut taken[at], true) && !self.are_repeated.get()
+    }
+
+    /// Notes that a task is about to be given back, or its failure told: from then on the server may hand it out again.
+    pub(crate) fn gives_back(&self, task: u64) {
+        self.taken.borrow_mut()[task as usize] = false;
     }
 }
 
@@ -117,8 +91,6 @@ pub(crate) const OTHER: &str = "other";
 
 const TASK: &str = "t_TTTTTTTTTTTT";
 const RUN: &str = "r_RRRRRRRRRRRR";
-/// One digit by which filters on args select a tenth of all tasks.
-const GROUP: &str = "#";
 const ARGS_BYTES: usize = 200;
 const RESULT: &str = r#"{"loss":0.125}"#;
 const ERROR: &str = r#"{"type":"ValueError","message":"not today","traceback":"line 1"}"#;
@@ -139,10 +111,8 @@ pub(crate) enum Operation {
     /// Reads the first page: 100 tasks.
     List,
     Count,
-    /// Counts the tasks that a filter on args selects.
-    Filter,
-    /// Changes the tenth of all tasks that a filter on args selects.
-    BulkUpdate,
+    /// Reads anything, by its path, in which `t_TTTTTTTTTTTT` is the newest task.
+    Page(&'static str),
 }
 
 /// What takes tasks away.
@@ -165,29 +135,24 @@ impl Operation {
     }
 
     pub(crate) fn template(self, address: SocketAddr, queue: &str) -> Template {
-        let get = |path: String| ("GET", path, String::new());
-        let post = |path: &str, more: &str| ("POST", path.to_owned(), format!(r#"{{"run_id":"{RUN}"{more}}}"#));
+        let post = |more: &str| format!(r#"{{"run_id":"{RUN}"{more}}}"#);
         let (method, path, body) = match self {
-            Create => ("PUT", format!("/{TASK}"), format!(r#"{{"name":"bench","args":{}}}"#, args_of(GROUP))),
-            Claim | Poll => post("/claim", r#","route":"default""#),
+            Create => ("PUT", format!("/{TASK}"), format!(r#"{{"name":"bench","args":{}}}"#, args())),
+            Claim | Poll => ("POST", "/claim".to_owned(), post(r#","route":"default""#)),
             Heartbeat | Complete | Fail | Unclaim => {
                 let (verb, more) = self.report();
-                post(&format!("/{TASK}/{verb}"), &more)
+                ("POST", format!("/{TASK}/{verb}"), post(&more))
             }
-            Get => get(format!("/{TASK}")),
-            List => get("?limit=100".to_owned()),
-            Count => get("/count".to_owned()),
-            Filter => get(format!("/count?filter=args.group%20%3D%3D%20{GROUP}")),
-            BulkUpdate => {
-                let changes = format!(r#"{{"metadata":{{"by":"{RUN}"}}}}"#);
-                ("PATCH", String::new(), format!(r#"{{"filter":"args.group == {GROUP}","changes":{changes}}}"#))
-            }
+            Get => ("GET", format!("/{TASK}"), String::new()),
+            List => ("GET", "?limit=100".to_owned(), String::new()),
+            Count | Page(_) => ("GET", "/count".to_owned(), String::new()),
         };
-        let bytes = with_body(method, address, &tasks(queue, &path), &body);
+        let bytes = match self {
+            Page(path) => with_body("GET", address, path, ""),
+            _ => with_body(method, address, &tasks(queue, &path), &body),
+        };
         let place = |mark: &str| bytes.windows(mark.len()).position(|part| part == mark.as_bytes());
-        // The places of identifiers are behind their letter.
-        let (task_at, run_at, group_at) = (place(TASK).map(|at| at + 2), place(RUN).map(|at| at + 2), place(GROUP));
-        Template { bytes, task_at, run_at, group_at }
+        Template { task_at: place(TASK), run_at: place(RUN), bytes }
     }
 
     /// What it reports about a run: the verb and the members beside the identifiers.
@@ -208,19 +173,16 @@ impl Operation {
         items: &[(u64, u64)],
         more: &dyn Fn(u64) -> String,
     ) -> Vec<u8> {
-        let args = args_of(GROUP);
-        let item = |(task, run): (u64, u64)| match self {
-            Create => {
-                let (id, args) = (TASKS.id(task), args.replacen(GROUP, &(task % 10).to_string(), 1));
-                format!(r#"{{"id":"{id}","name":"bench","args":{args}{}}}"#, more(task))
-            }
-            Claim => format!(r#""{}""#, RUNS.id(run)),
-            _ => {
-                let (action, said) = self.report();
-                format!(r#"{{"task_id":"{}","run_id":"{}","action":"{action}"{said}}}"#, TASKS.id(task), RUNS.id(run))
+        let ((action, said), args) = (self.report(), args());
+        let item = |(task, run): &(u64, u64)| {
+            let (id, run, more) = (TASKS.id(*task), RUNS.id(*run), more(*task));
+            match self {
+                Create => format!(r#"{{"id":"{id}","name":"bench","args":{args}{more}}}"#),
+                Claim => format!(r#""{run}""#),
+                _ => format!(r#"{{"task_id":"{id}","run_id":"{run}","action":"{action}"{said}}}"#),
             }
         };
-        let items = items.iter().map(|each| item(*each)).collect::<Vec<_>>().join(",");
+        let items = items.iter().map(item).collect::<Vec<_>>().join(",");
         let (verb, body) = match self {
             Create => ("create", format!(r#"{{"tasks":[{items}]}}"#)),
             Claim => ("claim", format!(r#"{{"route":"default","run_ids":[{items}]}}"#)),
@@ -246,19 +208,16 @@ pub(crate) struct Template {
     bytes: Vec<u8>,
     task_at: Option<usize>,
     run_at: Option<usize>,
-    group_at: Option<usize>,
 }
 
 impl Template {
-    /// Names the task, the run and the group, where the request has a place for them.
+    /// Names the task and the run, where the request has a place for them.
     pub(crate) fn fill(&mut self, (task, run): (u64, u64)) -> &[u8] {
         for (ids, at, number) in [(TASKS, self.task_at, task), (RUNS, self.run_at, run)] {
             if let Some(at) = at {
-                ids.write(&mut self.bytes[at..at + CHARACTERS], number);
+                let id = ids.id(number);
+                self.bytes[at..at + id.len()].copy_from_slice(id.as_bytes());
             }
-        }
-        if let Some(at) = self.group_at {
-            self.bytes[at] = b'0' + (task % 10) as u8;
         }
         &self.bytes
     }
@@ -287,14 +246,9 @@ pub(crate) fn with_wait(request: &[u8]) -> Vec<u8> {
     String::from_utf8_lossy(request).replacen("\r\n", &format!("\r\nprefer: wait={WAIT_SECONDS}\r\n"), 1).into_bytes()
 }
 
-/// Args of 200 bytes.
+/// Args of 200 bytes: a number that filters look for, and a text.
 pub(crate) fn args() -> String {
-    args_of("0")
-}
-
-/// Args with the group that filters look for. Their text is filled up.
-fn args_of(group: &str) -> String {
-    let head = format!(r#"{{"group":{group},"text":""#);
+    let head = r#"{"group":0,"text":""#;
     format!(r#"{head}{}"}}"#, "x".repeat(ARGS_BYTES - head.len() - 2))
 }
 
@@ -304,58 +258,44 @@ mod tests {
 
     use super::*;
 
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-    fn id(ids: &Identifiers, number: u64) -> [u8; CHARACTERS] {
-        let mut places = [0; CHARACTERS];
-        ids.write(&mut places, number);
-        places
-    }
-
     #[test]
     fn numbers_read_back() {
         for ids in [TASKS, RUNS] {
             for number in (0..1000).chain([1_234_567, 999_999_999, (1 << 36) - 1]) {
-                assert_eq!(ids.read(&id(&ids, number)), Some(number));
+                assert_eq!(ids.read(&ids.id(number)[2..]), Some(number));
             }
         }
-        assert_eq!(TASKS.id(42).as_bytes()[2..], id(&TASKS, 42));
-        assert_eq!(TASKS.read(b"00000000000x"), None);
-        assert_eq!(TASKS.read(b"00000000000 "), None);
+        assert_eq!(TASKS.read("00000000000x"), None);
+        assert_eq!(RUNS.read(&TASKS.id(42)[2..]), None);
     }
 
     #[test]
     fn a_held_or_complete_task_must_not_be_handed_out() {
         let numbers = Numbers::default();
-        numbers.handed_out(100);
+        assert!(!numbers.is_handed_out_twice(100));
         numbers.gives_back(100);
-        for double_claims in [0, 1] {
-            numbers.handed_out(100);
-            assert_eq!(numbers.double_claims(), double_claims);
-        }
-        numbers.handed_out(7);
-        numbers.handed_out(7);
-        assert_eq!(numbers.double_claims(), 2);
+        assert!(!numbers.is_handed_out_twice(100) && numbers.is_handed_out_twice(100));
+        assert!(!numbers.is_handed_out_twice(7) && numbers.is_handed_out_twice(7));
     }
 
     #[test]
     fn a_run_is_not_called_like_the_task_of_its_number() {
-        assert_ne!(id(&TASKS, 42), id(&RUNS, 42));
+        assert_ne!(TASKS.id(42)[2..], RUNS.id(42)[2..]);
     }
 
     /// Whatever is sorted by identifier finds the next one anywhere: every part of the range is hit about as often as every other.
     #[test]
     fn consecutive_numbers_are_spread_evenly() {
         for ids in [TASKS, RUNS] {
-            for column in [0, 5, 6, 11] {
+            for column in [2, 7, 8, 13] {
                 let mut counts = [0_u32; 256];
                 for number in 0..64_000 {
-                    counts[usize::from(id(&ids, number)[column])] += 1;
+                    counts[usize::from(ids.id(number).as_bytes()[column])] += 1;
                 }
-                for character in ALPHABET {
-                    let count = counts[usize::from(*character)];
-                    // 1,000 are expected; six standard deviations.
-                    assert!((800..=1200).contains(&count), "{ids:?} {column} {character}: {count}");
+                for character in *b"0123456789abcdef" {
+                    let count = counts[usize::from(character)];
+                    // 4,000 are expected; six standard deviations.
+                    assert!((3_630..=4_370).contains(&count), "{ids:?} {column} {character}: {count}");
                 }
             }
         }
@@ -363,7 +303,7 @@ mod tests {
 
     #[test]
     fn neighbours_in_time_are_not_neighbours_in_order() {
-        let rises = (0..10_000).filter(|number| id(&TASKS, *number) < id(&TASKS, number + 1)).count();
+        let rises = (0..10_000).filter(|number| TASKS.id(*number) < TASKS.id(number + 1)).count();
         assert!((4_000..=6_000).contains(&rises), "{rises}");
     }
 
@@ -381,16 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_and_groups_stand_in_their_places_and_nothing_is_left_to_fill_in() {
-        let all = [Create, Claim, Poll, Heartbeat, Complete, Fail, Unclaim, Get, List, Count, Filter, BulkUpdate];
-        for operation in all {
+    fn identifiers_stand_in_their_places_and_nothing_is_left_to_fill_in() {
+        for operation in [Create, Claim, Poll, Heartbeat, Complete, Fail, Unclaim, Get, List, Count] {
             let (head, body) = parts(&operation.request(address(), "q", (17, 4)));
-            assert!(![TASK, RUN, GROUP].iter().any(|mark| head.contains(mark) || body.contains(mark)), "{head} {body}");
+            assert!(![TASK, RUN].iter().any(|mark| head.contains(mark) || body.contains(mark)), "{head} {body}");
         }
         let (head, body) = parts(&Complete.request(address(), "q", (17, 4)));
         assert!(head.starts_with(&format!("POST /api/v2/queues/q/tasks/{}/complete HTTP/1.1", TASKS.id(17))), "{head}");
         assert!(body.contains(&format!(r#""run_id":"{}""#, RUNS.id(4))), "{body}");
-        assert!(parts(&Filter.request(address(), "q", (23, 4))).0.contains("%203 HTTP"));
         assert!(parts(&with_wait(&Claim.request(address(), "q", (0, 4)))).0.contains("prefer: wait=30"));
         assert_eq!(args().len(), ARGS_BYTES);
     }
@@ -404,7 +342,7 @@ mod tests {
         };
         let created = &body(Create)["tasks"];
         assert_eq!((created.as_array().unwrap().len(), &created[2]["id"]), (3, &TASKS.id(12).into()));
-        assert_eq!((&created[2]["args"]["group"], &created[0]["max_attempts"]), (&2.into(), &1.into()));
+        assert_eq!((&created[2]["args"]["group"], &created[0]["max_attempts"]), (&0.into(), &1.into()));
         assert_eq!(body(Claim)["run_ids"][1], RUNS.id(21));
         let report = &body(Complete)["reports"][1];
         let expected = (&TASKS.id(11).into(), &RUNS.id(21).into(), &"complete".into());

@@ -1,7 +1,7 @@
 //! What all scenarios share: the flags, and servers as child processes, each on an empty database and a port of its own choice. And what
 //! is prepared in them: tasks that are pending, that wait, or that have ended.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,30 +11,26 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::try_join_all;
 use taskqueue_test_postgres::{Cluster, Database, patient};
 use tempfile::TempDir;
 
 use crate::Args;
 use crate::Result;
 use crate::client::{Client, Endpoint, trusting};
-use crate::figures::{Goal, Latencies, Report, progress};
+use crate::figures::{Goal, Report, progress};
 use crate::load::Load;
-use crate::request::{Numbers, OTHER, Operation, PAIRS, QUEUE, TASKS, tasks};
+use crate::request::{Numbers, OTHER, Operation, QUEUE, TASKS, tasks};
 use crate::usage::Usage;
 
 /// As many items as a batch may have.
-const BATCH: u64 = 1_000;
+const BATCH: usize = 1_000;
 /// Connections that keep a server busy, with batches and with single requests.
 const CONNECTIONS: usize = 4;
 const CONNECTIONS_WITHOUT_BATCHES: usize = 64;
-/// How many tasks are created at a time before they are claimed and completed.
+/// How many tasks are created at a time before they are claimed and ended.
 const CHUNK: u64 = 100_000;
 /// Within so many seconds they have all ended.
 const LONGEST_PREPARATION: f64 = 86_400.0;
-const FAILURES: &[Operation] = &[Operation::Claim, Operation::Fail];
-/// How long a chain is: as long as the stages of a long experiment.
-const CHAIN: u64 = 10;
 /// Before this no delayed task can be claimed.
 const FAR: &str = r#","not_before":"2100-01-01T00:00:00Z""#;
 
@@ -44,7 +40,6 @@ pub(crate) enum On {
     /// The HTTP stack of the server without the server.
     Reference,
     Disk,
-    Tmpfs,
     /// On a disk, and its connections are encrypted.
     Tls,
     /// Another build, on a disk.
@@ -71,9 +66,10 @@ impl Bench {
         self.report.add(self.scenario, name, measured, self.goals);
     }
 
-    pub(crate) fn latencies(&mut self, name: &str, latencies: &Latencies) {
-        for (what, share) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
-            self.add(&format!("{name}, {what} ms"), latencies.millis(share));
+    /// Adds a figure if it has a goal.
+    pub(crate) fn judge(&mut self, name: &str, measured: f64) {
+        if self.goals.iter().any(|goal| goal.is_of(name)) {
+            self.add(name, measured);
         }
     }
 
@@ -93,10 +89,11 @@ impl Bench {
             On::Reference => {
                 let mut command = Command::new(std::env::current_exe()?);
                 command.arg("reference");
-                return Server::spawn(command, Storage::Nowhere).await;
+                let server = Server::spawn(command, Storage::Nowhere).await?;
+                server.numbers.are_repeated.set(true);
+                return Ok(server);
             }
             On::Postgres => Storage::Postgres(Rc::new(self.cluster().database())),
-            On::Tmpfs => Storage::Folder(Rc::new(scratch(&self.args.tmpfs_dir)?)),
             On::Disk | On::Tls | On::Baseline => Storage::Folder(Rc::new(scratch(&self.args.database_dir)?)),
         };
         let binary = match on {
@@ -104,13 +101,6 @@ impl Bench {
             _ => &self.args.binary,
         };
         Server::start(runner, binary, storage, if on == On::Tls { &["--tls-self-signed"] } else { &[] }).await
-    }
-
-    /// Starts a server with the tasks of the scenario.
-    pub(crate) async fn prepared(&self, on: On) -> Result<Server> {
-        let server = self.start(on).await?;
-        server.prepare(self, self.piles).await?;
-        Ok(server)
     }
 
     /// So much of a number as this run is to prepare.
@@ -152,12 +142,10 @@ pub(crate) enum Storage {
 /// What is in a server before something is measured; so many tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pile {
-    Finished(u64),
-    /// Failed for good.
-    Failed(u64),
-    Delayed(u64),
-    /// Each but the first of ten waits for another.
-    Chained(u64),
+    /// Claimed and ended by this cycle.
+    Ended(u64, &'static [Operation]),
+    /// They cannot be claimed yet: in chains of this length each but the first waits for another, and the first for its time.
+    Waiting(u64, u64),
     Pending(u64),
     /// Pending, spread over so many queues of their own.
     Spread(u64, u64),
@@ -227,12 +215,8 @@ impl Server {
         Ok(Usage::of(self.pid())?)
     }
 
-    /// The folder of its database, if it has one.
-    pub(crate) fn folder(&self) -> Option<&Path> {
-        match &self.storage {
-            Storage::Folder(folder) => Some(folder.path()),
-            _ => None,
-        }
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.endpoint.address)
     }
 
     /// Tells it to stop, and waits for its end.
@@ -271,48 +255,25 @@ impl Server {
     }
 
     /// Creates so many tasks with these members; their numbers. One by one, and without these members, if the server has no batches.
-    pub(crate) async fn create(&self, queue: &str, count: u64, more: &dyn Fn(u64) -> String) -> Result<Range<u64>> {
+    pub(crate) async fn create(
+        &self,
+        queue: &str,
+        count: u64,
+        more: impl Fn(u64) -> String + 'static,
+    ) -> Result<Range<u64>> {
         let first = self.numbers.tasks_so_far();
-        let end = first + count;
-        let has_batches = self.has_batches().await?;
-        let create = async || -> Result<()> {
-            let mut client = self.client().await?;
-            while let left @ 1.. = end.saturating_sub(self.numbers.tasks_so_far()) {
-                if !has_batches {
-                    client.operate(Operation::Create, queue, (self.numbers.next_task(), 0)).await?;
-                    continue;
-                }
-                let items: Vec<(u64, u64)> = (0..left.min(BATCH)).map(|_| (self.numbers.next_task(), 0)).collect();
-                client.batch(Operation::Create, queue, &items, more).await?;
-            }
-            Ok(())
-        };
-        let connections = if has_batches { CONNECTIONS } else { CONNECTIONS_WITHOUT_BATCHES };
-        try_join_all((0..connections).map(|_| create())).await?;
-        Ok(first..end)
+        let mut load = Load::new(self, &[Operation::Create], CONNECTIONS, LONGEST_PREPARATION);
+        (load.queue, load.batch, load.left, load.more) = (queue.to_owned(), BATCH, Cell::new(count), Rc::new(more));
+        if !self.has_batches().await? {
+            (load.batch, load.connections) = (1, CONNECTIONS_WITHOUT_BATCHES);
+        }
+        load.run().await?;
+        Ok(first..first + count)
     }
 
     /// Creates tasks for the load.
     pub(crate) async fn fill(&self, count: u64) -> Result<Range<u64>> {
-        self.create(QUEUE, count, &|_| String::new()).await
-    }
-
-    /// Creates tasks with these members, and claims and ends all of them, as this cycle does.
-    async fn create_ended(&self, count: u64, more: &str, cycle: &'static [Operation]) -> Result<()> {
-        for done in (0..count).step_by(CHUNK as usize) {
-            progress(&format!("{done} ended"));
-            self.create(QUEUE, CHUNK.min(count - done), &|_| more.to_owned()).await?;
-            let mut load = Load::new(self, cycle, CONNECTIONS, LONGEST_PREPARATION);
-            load.batch = BATCH as usize;
-            load.run().await?.without_errors()?;
-        }
-        Ok(())
-    }
-
-    /// Creates tasks that cannot be claimed yet.
-    async fn create_waiting(&self, count: u64, more: &dyn Fn(u64) -> String) -> Result<()> {
-        self.numbers.waiting.set(self.numbers.waiting.get() + count);
-        self.create(QUEUE, count, more).await.map(drop)
+        self.create(QUEUE, count, |_| String::new()).await
     }
 
     /// Creates as many tasks as are missing until so many can be claimed.
@@ -321,30 +282,35 @@ impl Server {
         self.fill(missing).await.map(drop)
     }
 
-    /// Stores as much of all of it as this run is to prepare; the numbers of the tasks that are pending.
-    pub(crate) async fn prepare(&self, bench: &Bench, piles: &[Pile]) -> Result<Range<u64>> {
-        let mut pending = 0..0;
+    /// Stores as much of all of it as this run is to prepare.
+    pub(crate) async fn prepare(&self, bench: &Bench, piles: &[Pile]) -> Result<()> {
         for pile in piles {
             progress(&format!("preparing {pile:?}"));
             match *pile {
-                Pile::Finished(count) => self.create_ended(bench.scaled(count), "", PAIRS).await?,
-                Pile::Failed(count) => {
-                    self.create_ended(bench.scaled(count), r#","max_attempts":1"#, FAILURES).await?;
+                Pile::Ended(count, cycle) => {
+                    let count = bench.scaled(count);
+                    for done in (0..count).step_by(CHUNK as usize) {
+                        progress(&format!("{done} ended"));
+                        self.create(QUEUE, CHUNK.min(count - done), |_| r#","max_attempts":1"#.to_owned()).await?;
+                        let mut load = Load::new(self, cycle, CONNECTIONS, LONGEST_PREPARATION);
+                        load.batch = BATCH;
+                        load.run().await?;
+                    }
                 }
-                Pile::Delayed(count) => self.create_waiting(bench.scaled(count), &|_| FAR.to_owned()).await?,
-                Pile::Chained(count) => {
-                    let first = self.numbers.tasks_so_far();
-                    let link = move |number: u64| match (number - first).is_multiple_of(CHAIN) {
+                Pile::Waiting(count, chain) => {
+                    let (first, count) = (self.numbers.tasks_so_far(), bench.scaled(count));
+                    let link = move |number: u64| match (number - first).is_multiple_of(chain) {
                         true => FAR.to_owned(),
                         false => format!(r#","dependencies":["{}"]"#, TASKS.id(number - 1)),
                     };
-                    self.create_waiting(bench.scaled(count), &link).await?;
+                    self.numbers.waiting.set(self.numbers.waiting.get() + count);
+                    self.create(QUEUE, count, link).await?;
                 }
-                Pile::Pending(count) => pending = self.fill(bench.scaled(count)).await?,
+                Pile::Pending(count) => drop(self.fill(bench.scaled(count)).await?),
                 Pile::Spread(count, queues) => {
                     for queue in (0..bench.scaled(queues)).map(|number| format!("bench-{number}")) {
                         self.client().await?.call("PUT", &format!("/api/v2/queues/{queue}"), "").await?;
-                        self.create(&queue, count / queues, &|_| String::new()).await?;
+                        self.create(&queue, count / queues, |_| String::new()).await?;
                     }
                 }
                 Pile::Retention => {
@@ -354,7 +320,7 @@ impl Server {
                 }
             }
         }
-        Ok(pending)
+        Ok(())
     }
 }
 

@@ -89,18 +89,18 @@ fn send(target: Target, engine: Engine, only: &str) -> Result<Vec<Measured>> {
     let name = |shape: &Shape| format!("{engine:?} {}", shape.name()).to_lowercase();
     for shape in OPERATIONS.iter().chain(PAGES).filter(|shape| name(shape).contains(only)) {
         for clients in [1, CROWD] {
-            let measured = measure(target, shape, rows.len() + 1, clients);
-            let (mut measured, [probed, idle]) = measured.unwrap_or_else(|error| {
-                (Measured { misses: vec![error.to_string()], ..Measured::default() }, Default::default())
-            });
             let name = format!("{engine:?}, {}, {clients} at once", shape.name());
+            let measured = measure(target, shape, rows.len() + 1, clients);
+            let mut measured =
+                measured.unwrap_or_else(|error| Measured { misses: vec![error.to_string()], ..Measured::default() });
             measured.misses.iter_mut().for_each(|miss| *miss = format!("{name}: {miss}"));
             if target.size == Size::Full {
-                progress(&format!("{name}: {}", told(&measured, &probed)));
+                let (slowest, mebibytes) = (measured.slowest.as_millis(), measured.peak_bytes >> 20);
+                progress(&format!("{name}: {:?}, slowest {slowest} ms, {mebibytes} MiB", measured.answers));
                 measured.misses.iter().for_each(|miss| progress(miss));
             }
-            all.add(&probed);
-            all_idle.add(&idle);
+            all.add(&measured.probed);
+            all_idle.add(&measured.idle);
             rows.push(measured);
         }
     }
@@ -110,22 +110,6 @@ fn send(target: Target, engine: Engine, only: &str) -> Result<Vec<Measured>> {
         last.misses.extend(attack::still_busy(target.pid));
     }
     Ok(rows)
-}
-
-/// Tells in a line what one shape did.
-fn told(measured: &Measured, probed: &Probed) -> String {
-    let Measured { answers, slowest, peak_bytes, .. } = measured;
-    let answers: Vec<String> = answers.iter().map(|(answer, count)| format!("{count}x {answer}")).collect();
-    format!(
-        "{}; slowest {} ms; health p99 {:.0}, heartbeat p99 {:.0}, write max {:.0} ms, {} busy; {} MiB",
-        answers.join(", "),
-        slowest.as_millis(),
-        probed.health.millis(0.99),
-        probed.heartbeats.millis(0.99),
-        probed.writes.millis(1.0),
-        probed.refused.len(),
-        peak_bytes >> 20
-    )
 }
 
 /// Fails for whatever the list of shapes lacks.

@@ -62,6 +62,9 @@ pub(super) struct Measured {
     pub(super) slowest: Duration,
     pub(super) peak_bytes: u64,
     pub(super) misses: Vec<String>,
+    /// What the probes of its server and those of an idle one saw meanwhile.
+    pub(super) probed: Probed,
+    pub(super) idle: Probed,
 }
 
 /// A server to which shapes are sent, and one that nobody else asks for anything: what its probes see is what the machine itself costs.
@@ -73,8 +76,8 @@ pub(super) struct Target {
     pub(super) size: Size,
 }
 
-/// Sends a shape by so many clients; also what the probes of its server and those of an idle one saw meanwhile.
-pub(super) fn measure(target: Target, shape: &Shape, turn: usize, clients: usize) -> Result<(Measured, [Probed; 2])> {
+/// Sends a shape by so many clients.
+pub(super) fn measure(target: Target, shape: &Shape, turn: usize, clients: usize) -> Result<Measured> {
     let Target { address, pid, size, .. } = target;
     let mut preparer = Preparer::new(address, size);
     let mut place = Place { heavy: shape.heavy, turn, ..Place::of(size) };
@@ -122,7 +125,7 @@ pub(super) fn measure(target: Target, shape: &Shape, turn: usize, clients: usize
     for (answer, count) in sent.into_iter().flat_map(|sent| sent.answers) {
         *answers.entry(answer).or_default() += count;
     }
-    Ok((Measured { answers, slowest, peak_bytes, misses }, [probed, idle]))
+    Ok(Measured { answers, slowest, peak_bytes, misses, probed, idle })
 }
 
 /// Says what breaks C2: the server works on although all clients have gone.

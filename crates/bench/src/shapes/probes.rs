@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::client::{Answer, Client};
 use crate::figures::Latencies;
-use crate::request::Operation::{self, Claim, Complete, Create, Heartbeat};
+use crate::request::Operation::{self, Claim, Complete, Create, Heartbeat, Page};
 use crate::request::{TASKS, tasks, with_body};
 use crate::{BESIDE, Result};
 
@@ -48,12 +48,14 @@ pub(super) const OF_ALL: &[Limit] = &[Limit("P99", 0.99, 250.0, 1_000.0)];
 /// hold up whoever waits for it.
 pub(super) const HELD_UP_MILLIS: f64 = 10_000.0;
 
-/// How long each kind of request took, and what should not have been answered.
+/// The kinds of requests of probes.
+const KINDS: [&str; 3] = ["/health", "heartbeats", "creations and claims"];
+const WRITES: usize = 2;
+
+/// How long the requests of each kind took, and what should not have been answered.
 #[derive(Default)]
 pub(crate) struct Probed {
-    pub(crate) health: Latencies,
-    pub(crate) heartbeats: Latencies,
-    pub(crate) writes: Latencies,
+    taken: [Latencies; 3],
     /// Creations that were answered `database_busy`.
     pub(super) refused: Vec<String>,
     wrong: Vec<String>,
@@ -97,7 +99,7 @@ impl Probes {
 
     /// How often `/health` has answered so far.
     pub(super) fn rounds(&self) -> u64 {
-        self.probed.lock().health.count()
+        self.probed.lock().taken[0].count()
     }
 
     pub(crate) fn end(self) -> Probed {
@@ -115,50 +117,42 @@ struct Probe {
 
 impl Probe {
     fn read(&mut self) {
-        self.send("/health", None, (0, 0));
-        self.send("a heartbeat", Some(Heartbeat), (0, 0));
+        self.send(0, Page("/health"), (0, 0));
+        self.send(1, Heartbeat, (0, 0));
     }
 
     /// Creates a task and claims one, which is then completed, so that runs do not become more and more.
     fn write(&mut self) {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        self.send("a creation", Some(Create), (number, number));
-        let claimed = self.send("a claim", Some(Claim), (number, number));
+        self.send(WRITES, Create, (number, number));
+        let claimed = self.send(WRITES, Claim, (number, number));
         if let Some(task) = claimed.and_then(|claimed| claimed.claimed_task()) {
             drop(self.connection.send(&Complete.request(self.connection.address, QUEUE, (task, number))));
         }
     }
 
-    /// Sends a request of the load, or asks for `/health`, and notes how long the answer took. A write may be refused as busy, and after
-    /// such a creation a claim may find nothing.
-    fn send(&mut self, what: &str, operation: Option<Operation>, ids: (u64, u64)) -> Option<Answer> {
-        let address = self.connection.address;
-        let request = operation.map_or_else(
-            || with_body("GET", address, "/health", ""),
-            |operation| operation.request(address, QUEUE, ids),
-        );
-        let begin = Instant::now();
+    /// Sends a request of this kind, and notes how long the answer took. A write may be refused as busy, and after such a creation a claim
+    /// may find nothing.
+    fn send(&mut self, kind: usize, operation: Operation, ids: (u64, u64)) -> Option<Answer> {
+        let (request, begin) = (operation.request(self.connection.address, QUEUE, ids), Instant::now());
         let answer = self.connection.send(&request);
-        let taken = begin.elapsed();
-        let Probed { health, heartbeats, writes, refused, wrong } = &mut *self.probed.lock();
-        let latencies = match operation {
-            None => health,
-            Some(Heartbeat) => heartbeats,
-            Some(_) => writes,
-        };
+        let latency = begin.elapsed();
+        let Probed { taken, refused, wrong } = &mut *self.probed.lock();
         match &answer {
-            Ok(answer) if matches!(operation, Some(Create | Claim)) && is_truthful_busy(answer) => {
-                refused.extend((operation == Some(Create)).then(|| tasks(QUEUE, &format!("/{}", TASKS.id(ids.0)))));
+            Ok(answer) if kind == WRITES && is_truthful_busy(answer) => {
+                refused.extend((operation == Create).then(|| tasks(QUEUE, &format!("/{}", TASKS.id(ids.0)))));
                 return None;
             }
             // Only after a refused creation there may be nothing to claim.
-            Ok(answer) if answer.status == 204 && refused.is_empty() => wrong.push(format!("{what} found nothing")),
-            Ok(answer) if operation.map_or(answer.status == 200, |operation| operation.expects(answer.status)) => {}
-            Ok(answer) => wrong.push(format!("{what} was answered {} {}", answer.status, answer.code())),
-            Err(error) => wrong.push(format!("{what}: {error}")),
+            Ok(answer) if answer.status == 204 && refused.is_empty() => {
+                wrong.push(format!("{operation:?} found nothing"))
+            }
+            Ok(answer) if operation.expects(answer.status) => {}
+            Ok(answer) => wrong.push(format!("{operation:?} was answered {} {}", answer.status, answer.code())),
+            Err(error) => wrong.push(format!("{operation:?}: {error}")),
         }
-        latencies.record(taken);
+        taken[kind].record(latency);
         answer.ok()
     }
 }
@@ -166,9 +160,17 @@ impl Probe {
 impl Probed {
     /// Adds the times of another shape. What was wrong with it is told there.
     pub(super) fn add(&mut self, other: &Self) {
-        self.health.merge(&other.health);
-        self.heartbeats.merge(&other.heartbeats);
-        self.writes.merge(&other.writes);
+        self.taken.iter_mut().zip(&other.taken).for_each(|(taken, other)| taken.merge(other));
+    }
+
+    /// Returns the milliseconds that this share of the answers to creations and claims does not exceed.
+    pub(crate) fn write_millis(&self, share: f64) -> f64 {
+        self.taken[WRITES].millis(share)
+    }
+
+    /// Returns the 99th percentile of those that are not writes, in milliseconds; of the slower kind.
+    pub(crate) fn read_p99_millis(&self) -> f64 {
+        self.taken[0].millis(0.99).max(self.taken[1].millis(0.99))
     }
 
     /// Names what breaks C1, as far as an idle server on the same machine was quicker.
@@ -178,16 +180,12 @@ impl Probed {
             // Not a median where one slow answer could decide.
             let is_known = |taken: &Latencies| *share > 0.5 || taken.count() >= FEW;
             let millis = |taken: &Latencies| if is_known(taken) { taken.millis(*share) } else { 0.0 };
-            for (what, taken, idle, limit) in [
-                ("/health", &self.health, &idle.health, read_limit),
-                ("heartbeats", &self.heartbeats, &idle.heartbeats, read_limit),
-                ("creations and claims", &self.writes, &idle.writes, write_limit),
-            ] {
-                let (taken, idle) = (millis(taken), millis(idle));
+            for (kind, what) in KINDS.iter().enumerate() {
+                let (taken, idle) = (millis(&self.taken[kind]), millis(&idle.taken[kind]));
+                let limit = if kind == WRITES { write_limit } else { read_limit };
                 if taken > limit + MARGIN * idle {
-                    misses.push(format!(
-                        "C1: {what}, {figure}: {taken:.0} ms instead of {limit} (idle server: {idle:.0})"
-                    ));
+                    let instead = format!("{taken:.0} ms instead of {limit} (idle server: {idle:.0})");
+                    misses.push(format!("C1: {what}, {figure}: {instead}"));
                 }
             }
         }
