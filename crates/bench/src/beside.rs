@@ -14,7 +14,7 @@ use crate::client::{Client, Endpoint, text_behind};
 use crate::figures::Latencies;
 use crate::request::{self, OTHER, Operation, RUNS, TASKS, tasks, with_body};
 use crate::scenarios::PAGES;
-use crate::server::{Bench, On, Server};
+use crate::server::{Bench, Server};
 use crate::{BESIDE, Result};
 
 /// The bytes that a worker prints in a second.
@@ -67,34 +67,28 @@ pub(crate) struct Others {
     begun: (Instant, u64),
     /// The least part that was done in a turn, over what was to be done.
     share: f64,
-    /// Where workers are followed, if not at their own server.
-    _another: Option<Server>,
 }
 
 impl Others {
-    /// Prepares those who are there, and lets them wait. On PostgreSQL workers are followed at another server.
-    pub(crate) async fn start(beside: Beside, bench: &Bench, on: On, server: &Server) -> Result<Option<Self>> {
+    /// Prepares those who are there, and lets them wait.
+    pub(crate) async fn start(beside: Beside, bench: &Bench, server: &Server) -> Result<Option<Self>> {
         let count = bench.scaled(if beside == Beside::Viewers { VIEWERS } else { WORKERS });
-        let (shared, mut all, mut another) = (Arc::<Shared>::default(), JoinSet::new(), None);
+        let (shared, mut all, at) = (Arc::<Shared>::default(), JoinSet::new(), &server.endpoint);
         match beside {
             Beside::Nobody => return Ok(None),
             Beside::Viewers => {
                 let newest = server.numbers.tasks_so_far() - 1;
                 for (_, page) in PAGES.iter().cycle().take(count as usize) {
-                    let request = page[0].request(server.endpoint.address, OTHER, (newest, 0));
-                    all.spawn_on(look(server.endpoint.clone(), request, shared.clone()), BESIDE.handle());
+                    let request = page[0].request(at.address, OTHER, (newest, 0));
+                    all.spawn_on(look(at.clone(), request, shared.clone()), BESIDE.handle());
                 }
             }
             Beside::Workers | Beside::IdleWorkers => {
-                if on == On::Postgres {
-                    another = Some(server.another().await?);
-                }
-                let (at, following) = (&server.endpoint, &another.as_ref().unwrap_or(server).endpoint);
                 let mut client = server.client().await?;
                 for index in 0..count {
                     let printer = Printer::running(server, &mut client, TASK_OUTPUT_BYTES).await?;
                     if index < FOLLOWERS {
-                        let follow = follow(following.clone(), printer.path("output"), printer.offset, shared.clone());
+                        let follow = follow(at.clone(), printer.path("output"), printer.offset, shared.clone());
                         all.spawn_on(follow, BESIDE.handle());
                     }
                     // Spread over the second, as workers that were not started together are.
@@ -104,7 +98,7 @@ impl Others {
             }
         }
         let begun = (Instant::now(), 0);
-        Ok(Some(Self { beside, count, shared, all, begun, share: f64::INFINITY, _another: another }))
+        Ok(Some(Self { beside, count, shared, all, begun, share: f64::INFINITY }))
     }
 
     pub(crate) async fn begin(&mut self) {
@@ -154,9 +148,8 @@ impl Printer {
     async fn running(server: &Server, client: &mut Client, bytes: usize) -> Result<Self> {
         let ids = (server.numbers.next_task(), server.numbers.next_run());
         client.operate(Operation::Create, OTHER, ids).await?;
-        let claimed = client.operate(Operation::Claim, OTHER, ids).await?.claimed_task();
-        if claimed != Some(ids.0) {
-            return Err(format!("a claim found {claimed:?} instead of the task that was created").into());
+        if client.operate(Operation::Claim, OTHER, ids).await? != ids.0 {
+            return Err("a claim did not find the task that was created".into());
         }
         let mut printer = Self { task: TASKS.id(ids.0), run: RUNS.id(ids.1), offset: 0 };
         printer.print(client, bytes).await?;

@@ -201,13 +201,10 @@ impl Client {
         self.call("GET", path, "").await
     }
 
-    /// Sends a request of the load by itself, which must succeed.
-    pub(crate) async fn operate(&mut self, operation: Operation, queue: &str, ids: (u64, u64)) -> Result<Answer> {
-        let answer = self.send(&operation.request(self.address, queue, ids)).await?;
-        match operation.expects(answer.status) {
-            true => Ok(answer),
-            false => Err(format!("{operation:?} was answered {} {}", answer.status, answer.code()).into()),
-        }
+    /// Sends a request of the load by itself; the number of the task that it is about, or that it hands out, which it must.
+    pub(crate) async fn operate(&mut self, operation: Operation, queue: &str, ids: (u64, u64)) -> Result<u64> {
+        let done = self.single(operation, &operation.request(self.address, queue, ids), ids).await?;
+        Ok(done.first().ok_or_else(|| format!("{operation:?} found nothing"))?.0)
     }
 
     /// Sends a single request of the load; the task and the run that it is about, or that it hands out. A claim may find nothing.

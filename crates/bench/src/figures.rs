@@ -45,23 +45,14 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
-/// In which direction a figure is good, and how far it may miss a must before it counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bound {
-    /// With a fifth for noise, because machines are shared.
-    AtLeast,
-    AtMost,
-    /// At least, with 3 % for noise: two do the same in turns.
-    Keeps,
-    /// At most, with as little.
-    NoMore,
-}
-
 /// A bound that a figure of a scenario must reach, and one that it aims at; the figure by the end of its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
     pub(crate) figure: &'static str,
-    pub(crate) bound: Bound,
+    /// In which direction the figure is good.
+    pub(crate) is_least: bool,
+    /// How far it may miss the must before it counts.
+    pub(crate) noise: f64,
     pub(crate) must: f64,
     pub(crate) aim: f64,
 }
@@ -75,42 +66,25 @@ impl Goal {
 
     /// NaN (nothing was measured) misses everything.
     fn verdict(&self, measured: f64) -> &'static str {
-        let (sign, noise) = match self.bound {
-            Bound::AtLeast => (1.0, 0.2),
-            Bound::AtMost => (-1.0, 0.2),
-            Bound::Keeps => (1.0, 0.03),
-            Bound::NoMore => (-1.0, 0.03),
-        };
+        let sign = if self.is_least { 1.0 } else { -1.0 };
         let reaches = |bound: f64| sign * measured >= sign * bound;
         match () {
             () if reaches(self.aim) => "aim reached",
             () if reaches(self.must) => "ok",
-            () if reaches(self.must - sign * noise * self.must) => "within noise",
+            () if reaches(self.must - sign * self.noise * self.must) => "within noise",
             () => MISSED,
         }
     }
 }
 
-/// What was found so far. Each figure is printed as soon as it is there.
-#[derive(Debug, Default)]
-pub(crate) struct Report {
-    pub(crate) figures: usize,
-    /// The figures that miss a must.
-    pub(crate) missed: Vec<String>,
-}
-
-impl Report {
-    /// Adds a figure, which is judged if it has a goal.
-    pub(crate) fn add(&mut self, scenario: &str, name: &str, measured: f64, goals: &[Goal]) {
-        self.figures += 1;
-        let figure = format!("{scenario:<30} {name:<60} {measured:>12.3}");
-        match goals.iter().find(|goal| goal.is_of(name)) {
-            None => line(&figure),
-            Some(goal @ Goal { must, aim, .. }) => {
-                let judged = format!("{figure}  {} (must {must}, aim {aim})", goal.verdict(measured));
-                line(&judged);
-                self.missed.extend((goal.verdict(measured) == MISSED).then_some(judged));
-            }
+/// Returns the line of a figure, with its goal if it has one, and whether it misses it.
+pub(crate) fn judged(scenario: &str, name: &str, measured: f64, goals: &[Goal]) -> (String, bool) {
+    let figure = format!("{scenario:<30} {name:<60} {measured:>12.3}");
+    match goals.iter().find(|goal| goal.is_of(name)) {
+        None => (figure, false),
+        Some(goal @ Goal { must, aim, .. }) => {
+            let verdict = goal.verdict(measured);
+            (format!("{figure}  {verdict} (must {must}, aim {aim})"), verdict == MISSED)
         }
     }
 }
@@ -133,14 +107,14 @@ mod tests {
 
     #[test]
     fn a_verdict_has_a_margin_for_noise_and_nothing_measured_misses() {
-        for (bound, must, aim, cases) in [
-            (Bound::AtLeast, 0.3, 0.45, [(0.5, "aim reached"), (0.3, "ok"), (0.25, "within noise"), (0.2, MISSED)]),
-            (Bound::AtMost, 4.0, 2.5, [(2.0, "aim reached"), (3.0, "ok"), (4.5, "within noise"), (5.0, MISSED)]),
-            (Bound::Keeps, 0.98, 1.0, [(1.0, "aim reached"), (0.99, "ok"), (0.96, "within noise"), (0.94, MISSED)]),
-            (Bound::NoMore, 1.0, 0.85, [(0.8, "aim reached"), (1.0, "ok"), (1.02, "within noise"), (1.04, MISSED)]),
-            (Bound::AtMost, 0.0, 0.0, [(0.0, "aim reached"), (1.0, MISSED), (2.0, MISSED), (f64::NAN, MISSED)]),
+        for (is_least, noise, must, aim, cases) in [
+            (true, 0.2, 0.3, 0.45, [(0.5, "aim reached"), (0.3, "ok"), (0.25, "within noise"), (0.2, MISSED)]),
+            (false, 0.2, 4.0, 2.5, [(2.0, "aim reached"), (3.0, "ok"), (4.5, "within noise"), (5.0, MISSED)]),
+            (true, 0.03, 0.98, 1.0, [(1.0, "aim reached"), (0.99, "ok"), (0.96, "within noise"), (0.94, MISSED)]),
+            (false, 0.03, 1.0, 0.85, [(0.8, "aim reached"), (1.0, "ok"), (1.02, "within noise"), (1.04, MISSED)]),
+            (false, 0.2, 0.0, 0.0, [(0.0, "aim reached"), (1.0, MISSED), (2.0, MISSED), (f64::NAN, MISSED)]),
         ] {
-            let goal = Goal { figure: "", bound, must, aim };
+            let goal = Goal { figure: "", is_least, noise, must, aim };
             for (measured, verdict) in cases {
                 assert_eq!(goal.verdict(measured), verdict, "{goal:?} {measured}");
             }
@@ -163,14 +137,11 @@ mod tests {
 
     #[test]
     fn a_figure_is_judged_by_the_goal_of_its_name_only() {
-        let goals = [Goal { figure: "ratio", bound: Bound::AtLeast, must: 0.38, aim: 1.0 }];
-        let mut report = Report::default();
-        report.add("list", "ratio", 0.3, &goals);
-        report.add("list", "ratio", 0.5, &goals);
-        report.add("list", "other", 0.1, &goals);
-        assert_eq!((report.figures, report.missed.len()), (3, 1));
-        assert!(
-            report.missed[0].starts_with("list ") && report.missed[0].ends_with("0.300  MISSED (must 0.38, aim 1)")
-        );
+        let goals = [Goal { figure: "ratio", is_least: true, noise: 0.2, must: 0.38, aim: 1.0 }];
+        let (line, is_missed) = judged("list", "16 disk ratio", 0.3, &goals);
+        assert!(line.starts_with("list ") && line.ends_with("0.300  MISSED (must 0.38, aim 1)") && is_missed, "{line}");
+        for (name, measured) in [("16 disk ratio", 0.5), ("other", 0.1)] {
+            assert!(!judged("list", name, measured, &goals).1, "{name}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! `taskqueue-bench`: puts load on the server, compares it with others, and judges. An instrument, never a part of the product. A
 //! library for the sake of one test of the binary, which sends the same requests (`shapes`).
 //!
-//! All figures are rows of one table, `scenarios.rs`: what is prepared, what is sent, what is measured, must and aim. `taskqueue-bench
-//! list` prints it. The commands run parts of it: `run` (against bare HTTP), `compare --baseline PATH` (the same rows against another
+//! All figures are rows of one table, `scenarios.rs`: what is prepared, what is sent, what is measured, must and aim. The commands run
+//! parts of it: `run` (against bare HTTP), `compare --baseline PATH` (the same rows against another
 //! build), `postgres`, `peers`, `shapes`, and `scenarios` (everything else); `--only TEXT` picks rows by their names.
 
 mod beside;
@@ -60,8 +60,6 @@ pub(crate) enum Command {
     Shapes,
     /// Take all other figures: backlogs, history, waiting, output, the worker, bulk actions, TLS, metrics, the dashboard
     Scenarios,
-    /// Print the table of scenarios
-    List,
     /// Be the reference: print a base URL and answer until standard input ends
     Reference,
 }
@@ -110,10 +108,6 @@ pub fn run() -> ExitCode {
     let CommandLine { command, args } = CommandLine::parse();
     let result = match command {
         Command::Reference => reference::run().map(|()| true),
-        Command::List => {
-            scenarios::list();
-            Ok(true)
-        }
         _ => block_on(scenarios::run(command, args)),
     };
     match result {

@@ -8,6 +8,7 @@ use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
@@ -20,7 +21,7 @@ use crate::Result;
 use crate::figures::{median, progress};
 use crate::load::Load;
 use crate::request::{self, Operation, PAIRS, QUEUE};
-use crate::server::{Bench, On, Process, Server, scratch};
+use crate::server::{Bench, On, Process, Server, Storage, scratch};
 use crate::usage::printed;
 
 /// How long a server may take to start.
@@ -77,12 +78,12 @@ pub(crate) async fn run(bench: &mut Bench) -> Result<()> {
 }
 
 async fn measure(bench: &Bench, command: &str, works: Works, connections: usize) -> Result<Rates> {
-    let (folder, seconds) = (scratch(&bench.args.database_dir)?, bench.seconds(2.0));
+    let seconds = bench.seconds(2.0);
     let peers = fs::canonicalize(&bench.args.peers_dir).unwrap_or_default();
     let server = match (command, works) {
         ("", Works::Api) => Some(bench.start(On::Disk).await?),
         ("", _) => None,
-        _ => Some(start(command, &peers, &folder).await?),
+        _ => Some(start(command, &peers, Rc::new(scratch(&bench.args.database_dir)?)).await?),
     };
     match (works, &server) {
         (Works::Api, Some(server)) => {
@@ -102,7 +103,7 @@ async fn measure(bench: &Bench, command: &str, works: Works, connections: usize)
 }
 
 /// Starts a server in a folder, on a port that was free a moment ago, and waits until that port answers. Its output goes into a file.
-async fn start(line: &str, peers: &Path, folder: &TempDir) -> Result<Server> {
+async fn start(line: &str, peers: &Path, folder: Rc<TempDir>) -> Result<Server> {
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let (mut command, log) = (Command::new("sh"), folder.path().join("log"));
     command.args(["-c", &format!("exec {line} {}", address.port())]).current_dir(folder.path()).env("PEERS", peers);
@@ -115,7 +116,7 @@ async fn start(line: &str, peers: &Path, folder: &TempDir) -> Result<Server> {
         }
         sleep(Duration::from_millis(20)).await;
     }
-    Ok(Server::of(process, address.into()))
+    Ok(Server::of(process, address.into(), Storage::Folder(folder)))
 }
 
 /// How often per second beanstalkd took a task, or handed one out and deleted it, until the time is over or nothing is left.

@@ -92,8 +92,8 @@ pub(crate) const OTHER: &str = "other";
 const TASK: &str = "t_TTTTTTTTTTTT";
 const RUN: &str = "r_RRRRRRRRRRRR";
 const ARGS_BYTES: usize = 200;
-const RESULT: &str = r#"{"loss":0.125}"#;
-const ERROR: &str = r#"{"type":"ValueError","message":"not today","traceback":"line 1"}"#;
+/// Stands for the args of a task.
+const ARGS: &str = "ARGS";
 
 /// One kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,14 +119,30 @@ pub(crate) enum Operation {
 pub(crate) const PAIRS: &[Operation] = &[Claim, Complete];
 
 impl Operation {
-    /// Returns true for the status of an answer that is as it should be. Claims may find nothing; the load says where they must not.
-    pub(crate) fn expects(self, status: u16) -> bool {
+    /// The table of requests: method, path behind that of the tasks of a queue or a whole one, members of the body, and statuses of answers that are as
+    /// they should be. Claims may find nothing; the load says where they must not.
+    fn row(self) -> (&'static str, &'static str, &'static str, &'static [u16]) {
+        const FAILED: &str = r#""run_id":"r_RRRRRRRRRRRR","error":{"type":"ValueError","message":"not today"}"#;
+        const WANTED: &str = r#""run_id":"r_RRRRRRRRRRRR","route":"default""#;
         match self {
-            Create => status == 201,
-            Claim => matches!(status, 200 | 204),
-            Poll | Complete | Fail | Unclaim => status == 204,
-            _ => status == 200,
+            Create => ("PUT", "/t_TTTTTTTTTTTT", r#""name":"bench","args":ARGS"#, &[201]),
+            Claim => ("POST", "/claim", WANTED, &[200, 204]),
+            Poll => ("POST", "/api/v2/queues/other/tasks/claim", WANTED, &[204]),
+            Heartbeat => ("POST", "/t_TTTTTTTTTTTT/heartbeat", r#""run_id":"r_RRRRRRRRRRRR""#, &[200]),
+            Complete => {
+                ("POST", "/t_TTTTTTTTTTTT/complete", r#""run_id":"r_RRRRRRRRRRRR","result":{"loss":0.125}"#, &[204])
+            }
+            Fail => ("POST", "/t_TTTTTTTTTTTT/fail", FAILED, &[204]),
+            Unclaim => ("POST", "/t_TTTTTTTTTTTT/unclaim", r#""run_id":"r_RRRRRRRRRRRR""#, &[204]),
+            Get => ("GET", "/t_TTTTTTTTTTTT", "", &[200]),
+            List => ("GET", "?limit=100", "", &[200]),
+            Count => ("GET", "/count", "", &[200]),
+            Page(path) => ("GET", path, "", &[200]),
         }
+    }
+
+    pub(crate) fn expects(self, status: u16) -> bool {
+        self.row().3.contains(&status)
     }
 
     /// A request by itself.
@@ -135,34 +151,13 @@ impl Operation {
     }
 
     pub(crate) fn template(self, address: SocketAddr, queue: &str) -> Template {
-        let post = |more: &str| format!(r#"{{"run_id":"{RUN}"{more}}}"#);
-        let (method, path, body) = match self {
-            Create => ("PUT", format!("/{TASK}"), format!(r#"{{"name":"bench","args":{}}}"#, args())),
-            Claim | Poll => ("POST", "/claim".to_owned(), post(r#","route":"default""#)),
-            Heartbeat | Complete | Fail | Unclaim => {
-                let (verb, more) = self.report();
-                ("POST", format!("/{TASK}/{verb}"), post(&more))
-            }
-            Get => ("GET", format!("/{TASK}"), String::new()),
-            List => ("GET", "?limit=100".to_owned(), String::new()),
-            Count | Page(_) => ("GET", "/count".to_owned(), String::new()),
-        };
-        let bytes = match self {
-            Page(path) => with_body("GET", address, path, ""),
-            _ => with_body(method, address, &tasks(queue, &path), &body),
-        };
+        let (method, path, members, _) = self.row();
+        let path = if matches!(self, Page(_) | Poll) { path.to_owned() } else { tasks(queue, path) };
+        let members = members.replace(ARGS, &args());
+        let body = if members.is_empty() { members } else { format!("{{{members}}}") };
+        let bytes = with_body(method, address, &path, &body);
         let place = |mark: &str| bytes.windows(mark.len()).position(|part| part == mark.as_bytes());
         Template { task_at: place(TASK), run_at: place(RUN), bytes }
-    }
-
-    /// What it reports about a run: the verb and the members beside the identifiers.
-    fn report(self) -> (&'static str, String) {
-        match self {
-            Complete => ("complete", format!(r#","result":{RESULT}"#)),
-            Fail => ("fail", format!(r#","error":{ERROR}"#)),
-            Unclaim => ("unclaim", String::new()),
-            _ => ("heartbeat", String::new()),
-        }
     }
 
     /// One request for many tasks and runs. What is created has 200 bytes of args, and what is added for each.
@@ -173,13 +168,14 @@ impl Operation {
         items: &[(u64, u64)],
         more: &dyn Fn(u64) -> String,
     ) -> Vec<u8> {
-        let ((action, said), args) = (self.report(), args());
+        let (_, path, members, _) = self.row();
+        let (action, members) = (path.rsplit('/').next().unwrap_or_default(), members.replace(ARGS, &args()));
         let item = |(task, run): &(u64, u64)| {
             let (id, run, more) = (TASKS.id(*task), RUNS.id(*run), more(*task));
             match self {
-                Create => format!(r#"{{"id":"{id}","name":"bench","args":{args}{more}}}"#),
+                Create => format!(r#"{{"id":"{id}",{members}{more}}}"#),
                 Claim => format!(r#""{run}""#),
-                _ => format!(r#"{{"task_id":"{id}","run_id":"{run}","action":"{action}"{said}}}"#),
+                _ => format!(r#"{{"task_id":"{id}","action":"{action}",{}}}"#, members.replacen(RUN, &run, 1)),
             }
         };
         let items = items.iter().map(item).collect::<Vec<_>>().join(",");

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::Args;
 use crate::Result;
 use crate::client::{Client, Endpoint, trusting};
-use crate::figures::{Goal, Report, progress};
+use crate::figures::{Goal, judged, line, progress};
 use crate::load::Load;
 use crate::request::{Numbers, OTHER, Operation, QUEUE, TASKS, tasks};
 use crate::usage::Usage;
@@ -31,6 +31,9 @@ const CONNECTIONS_WITHOUT_BATCHES: usize = 64;
 const CHUNK: u64 = 100_000;
 /// Within so many seconds they have all ended.
 const LONGEST_PREPARATION: f64 = 86_400.0;
+/// How a server is started, before the place of its database.
+const SERVE: [&str; 10] =
+    ["serve", "--listen", "127.0.0.1:0", "--log-level", "error", "--queue", QUEUE, "--queue", OTHER, "--database"];
 /// Before this no delayed task can be claimed.
 const FAR: &str = r#","not_before":"2100-01-01T00:00:00Z""#;
 
@@ -50,7 +53,8 @@ pub(crate) enum On {
 /// A run: its flags, what it shares, and where the figures of the scenario go that is measured.
 pub(crate) struct Bench {
     pub(crate) args: Args,
-    pub(crate) report: Report,
+    /// The figures that miss a must.
+    pub(crate) missed: Vec<String>,
     pub(crate) scenario: &'static str,
     pub(crate) piles: &'static [Pile],
     pub(crate) goals: &'static [Goal],
@@ -59,11 +63,14 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(args: Args) -> Self {
-        Self { args, report: Report::default(), scenario: "", piles: &[], goals: &[], cluster: OnceCell::new() }
+        Self { args, missed: Vec::new(), scenario: "", piles: &[], goals: &[], cluster: OnceCell::new() }
     }
 
+    /// Prints a figure, which is judged if it has a goal.
     pub(crate) fn add(&mut self, name: &str, measured: f64) {
-        self.report.add(self.scenario, name, measured, self.goals);
+        let (text, is_missed) = judged(self.scenario, name, measured, self.goals);
+        line(&text);
+        self.missed.extend(is_missed.then_some(text));
     }
 
     /// Adds a figure if it has a goal.
@@ -85,22 +92,19 @@ impl Bench {
     /// Starts a server on an empty database; by a program that runs others, if there are words of one.
     pub(crate) async fn start_under(&self, runner: &[&str], on: On) -> Result<Server> {
         let storage = match on {
-            // This program again.
-            On::Reference => {
-                let mut command = Command::new(std::env::current_exe()?);
-                command.arg("reference");
-                let server = Server::spawn(command, Storage::Nowhere).await?;
-                server.numbers.are_repeated.set(true);
-                return Ok(server);
-            }
             On::Postgres => Storage::Postgres(Rc::new(self.cluster().database())),
-            On::Disk | On::Tls | On::Baseline => Storage::Folder(Rc::new(scratch(&self.args.database_dir)?)),
+            _ => Storage::Folder(Rc::new(scratch(&self.args.database_dir)?)),
         };
         let binary = match on {
             On::Baseline => self.args.baseline.as_ref().ok_or("--baseline says which build to compare with")?,
+            // This program again.
+            On::Reference => &std::env::current_exe()?,
             _ => &self.args.binary,
         };
-        Server::start(runner, binary, storage, if on == On::Tls { &["--tls-self-signed"] } else { &[] }).await
+        let more: &[&str] = if on == On::Tls { &["--tls-self-signed"] } else { &[] };
+        let server = Server::start(runner, binary, storage, on == On::Reference, more).await?;
+        server.numbers.are_repeated.set(on == On::Reference);
+        Ok(server)
     }
 
     /// So much of a number as this run is to prepare.
@@ -134,7 +138,6 @@ impl Drop for Process {
 /// Where a server keeps what it has; removed after the last server on it has ended.
 #[derive(Clone)]
 pub(crate) enum Storage {
-    Nowhere,
     Folder(Rc<TempDir>),
     Postgres(Rc<Database>),
 }
@@ -164,21 +167,22 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the server that is measured, with the queues of all scenarios.
-    pub(crate) async fn start(runner: &[&str], binary: &Path, storage: Storage, more: &[&str]) -> Result<Self> {
+    /// Starts the server that is measured, with the queues of all scenarios, or the reference.
+    async fn start(
+        runner: &[&str],
+        binary: &Path,
+        storage: Storage,
+        is_reference: bool,
+        more: &[&str],
+    ) -> Result<Self> {
         let words: Vec<&OsStr> = runner.iter().map(OsStr::new).chain([binary.as_os_str()]).collect();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args(["serve", "--listen", "127.0.0.1:0", "--log-level", "error"]).args(more);
+        command.args(&words[1..]);
         match &storage {
-            Storage::Nowhere => &mut command,
-            Storage::Folder(folder) => command.arg("--database").arg(folder.path().join("bench.db")),
-            Storage::Postgres(database) => command.arg("--database").arg(patient(&database.url())),
+            _ if is_reference => command.arg("reference"),
+            Storage::Folder(folder) => command.args(SERVE).arg(folder.path().join("bench.db")).args(more),
+            Storage::Postgres(database) => command.args(SERVE).arg(patient(&database.url())),
         };
-        command.args(["--queue", QUEUE, "--queue", OTHER]);
-        Ok(Self { binary: binary.to_owned(), ..Self::spawn(command, storage).await? })
-    }
-
-    async fn spawn(mut command: Command, storage: Storage) -> Result<Self> {
         let begin = Instant::now();
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = Process(spawned.map_err(|error| format!("{command:?} cannot be started: {error}"))?);
@@ -194,17 +198,18 @@ impl Server {
             }
             _ => None,
         };
-        let endpoint = Endpoint { address: address.parse()?, tls };
-        while Client::connect(&endpoint).await?.get("/health").await.is_err() {
+        let mut server = Self::of(process, Endpoint { address: address.parse()?, tls }, storage);
+        while server.client().await?.get("/health").await.is_err() {
             tokio::task::yield_now().await;
         }
-        Ok(Self { healthy_after: begin.elapsed(), storage, ..Self::of(process, endpoint) })
+        (server.healthy_after, server.binary) = (begin.elapsed(), binary.to_owned());
+        Ok(server)
     }
 
     /// A process that listens there already.
-    pub(crate) fn of(process: Process, endpoint: Endpoint) -> Self {
+    pub(crate) fn of(process: Process, endpoint: Endpoint, storage: Storage) -> Self {
         let (numbers, healthy_after, binary) = (Rc::default(), Duration::ZERO, PathBuf::new());
-        Self { endpoint, numbers, healthy_after, process, binary, storage: Storage::Nowhere }
+        Self { endpoint, numbers, healthy_after, process, binary, storage }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -234,7 +239,7 @@ impl Server {
 
     /// Starts another one on the same database. Only PostgreSQL serves two at a time.
     pub(crate) async fn another(&self) -> Result<Self> {
-        let started = Self::start(&[], &self.binary, self.storage.clone(), &[]).await?;
+        let started = Self::start(&[], &self.binary, self.storage.clone(), false, &[]).await?;
         Ok(Self { numbers: self.numbers.clone(), ..started })
     }
 
@@ -306,7 +311,9 @@ impl Server {
                     self.numbers.waiting.set(self.numbers.waiting.get() + count);
                     self.create(QUEUE, count, link).await?;
                 }
-                Pile::Pending(count) => drop(self.fill(bench.scaled(count)).await?),
+                Pile::Pending(count) => {
+                    self.fill(bench.scaled(count)).await?;
+                }
                 Pile::Spread(count, queues) => {
                     for queue in (0..bench.scaled(queues)).map(|number| format!("bench-{number}")) {
                         self.client().await?.call("PUT", &format!("/api/v2/queues/{queue}"), "").await?;

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::beside::{Beside, Others};
 use crate::figures::{Latencies, line, median, progress};
 use crate::load::{Load, Measured, WARM_UP};
-use crate::request::{OTHER, Operation, PAIRS, QUEUE};
+use crate::request::{Operation, PAIRS};
 use crate::server::{Bench, On, Pile, Server};
 use crate::usage::printed;
 
@@ -86,7 +86,7 @@ pub(crate) async fn run(bench: &mut Bench, sending: Sending) -> Result<()> {
         }
         for (of_cycle, cycle) in sending.cycles {
             for round in 0..rounds as usize {
-                progress(&format!("{name}: {connections} connections {of_cycle}, round {} of {rounds}", round + 1));
+                progress(&format!("{name}: round {} of {rounds}, {connections} connections {of_cycle}", round + 1));
                 for place in 0..subjects.len() {
                     let subject = &mut subjects[(place + round) % sending.sides.len()];
                     let measured = subject.turn(cycle, connections, seconds).await?;
@@ -140,7 +140,7 @@ impl Subject {
                         of_start.push(("start to healthy ms", 1, server.healthy_after.as_secs_f64() * 1e3));
                         of_start.push(("RSS MiB after the start", 1, highest));
                     }
-                    others = Others::start(side.beside, bench, on, &server).await?;
+                    others = Others::start(side.beside, bench, &server).await?;
                 }
                 Worked::Server(server)
             }
@@ -167,7 +167,6 @@ impl Subject {
         }
         let mut load = Load::new(server, cycle, connections, seconds);
         (load.batch, load.rate) = (batch, rate);
-        load.queue = if *cycle == [Operation::Poll] { OTHER } else { QUEUE }.to_owned();
         if let Some(others) = &mut self.others {
             others.begin().await;
         }

@@ -76,9 +76,9 @@ pub(crate) fn quiet(command: &mut Command) -> &mut Command {
 
 /// What a command prints; fails with all that it says.
 pub(crate) fn printed(command: &mut Command) -> Result<String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let output = command.output().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    if output.status.success() { Ok(stdout) } else { Err(format!("{command:?}: {stdout}{stderr}").into()) }
+    if output.status.success() { Ok(stdout) } else { Err(format!("{stdout}{stderr}").into()) }
 }
 
 /// The figures: their names, and what is sent for each.

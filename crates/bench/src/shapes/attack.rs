@@ -1,18 +1,17 @@
 //! Sends one shape, alone or by many clients, while others are served: what they were answered, what others saw, how much memory it
 //! took, whether it ended with its clients, and which rules of the invariants (C1, C2, C3, C5) were broken.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::fields::{Place, Size};
 use super::pages::{HIDDEN, PAGES};
 use super::probes::{Connection, HELD_UP_MILLIS, OF_ONE, OF_ONE_SMALL, Probed, Probes, ROUNDS, is_truthful_busy};
-use super::shape::Shape;
+use super::shape::{Least, Shape};
 use super::world::Preparer;
 use crate::Result;
 use crate::client::{Answer, text_behind};
@@ -26,7 +25,6 @@ const REFUSED_WITHIN_MILLIS: f64 = 1_000.0;
 const GOES_ON: Duration = Duration::from_secs(2);
 /// However slow the probes are.
 const AT_MOST: Duration = Duration::from_secs(40);
-const POLL: Duration = Duration::from_millis(2);
 /// How much CPU time a server may use for reads whose clients have gone (C2); it does not pass while a busy machine runs
 /// something else. A read is dropped within 100 ms, and ends by itself after 25 seconds.
 const LEFT_CPU_SECONDS: f64 = 8.0;
@@ -47,8 +45,6 @@ struct Sent {
     /// The first answer, if there was one.
     first: Option<Answer>,
     first_taken: Duration,
-    /// How often each answer came.
-    answers: BTreeMap<String, usize>,
     /// Answers that must not be.
     wrong: Vec<String>,
     /// Whether one was not `database_busy`.
@@ -58,8 +54,6 @@ struct Sent {
 /// The figures of one shape.
 #[derive(Default)]
 pub(super) struct Measured {
-    pub(super) answers: BTreeMap<String, usize>,
-    pub(super) slowest: Duration,
     pub(super) peak_bytes: u64,
     pub(super) misses: Vec<String>,
     /// What the probes of its server and those of an idle one saw meanwhile.
@@ -120,12 +114,7 @@ pub(super) fn measure(target: Target, shape: &Shape, turn: usize, clients: usize
         misses.extend((size == Size::Full).then(|| still_busy(pid)).flatten());
     }
     preparer.clean(turn)?;
-    let slowest = sent.iter().map(|sent| sent.first_taken).max().unwrap_or_default();
-    let mut answers = BTreeMap::new();
-    for (answer, count) in sent.into_iter().flat_map(|sent| sent.answers) {
-        *answers.entry(answer).or_default() += count;
-    }
-    Ok(Measured { answers, slowest, peak_bytes, misses, probed, idle })
+    Ok(Measured { peak_bytes, misses, probed, idle })
 }
 
 /// Says what breaks C2: the server works on although all clients have gone.
@@ -177,33 +166,25 @@ fn next_cursor(page: &Answer) -> Result<String> {
 
 /// Lets all clients send, each its request, while the probes run.
 fn attack(target: Target, requests: &[Vec<u8>]) -> (Vec<Sent>, Probed, Probed) {
-    let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
     // One that is alone sends once; at full size many go on until enough was seen.
-    let (goes_on, least) = match (requests.len(), target.size) {
-        (1, _) | (_, Size::Small) => (Duration::ZERO, 0),
-        (_, Size::Full) => (GOES_ON, ROUNDS),
-    };
+    let goes_on = requests.len() > 1 && target.size == Size::Full;
     let (probes, control) = (Probes::start(target.address), Probes::start(target.idle));
+    let (answered, begin) = (AtomicUsize::new(0), Instant::now());
+    let is_enough = || {
+        let is_seen = begin.elapsed() >= GOES_ON && probes.rounds() >= ROUNDS;
+        answered.load(Ordering::Relaxed) == requests.len() && (is_seen || begin.elapsed() > AT_MOST)
+    };
     let send = |request: &[u8]| {
         let (mut sent, mut connection) = (Sent::default(), Connection::new(target.address));
         sent.send(&mut connection, request);
         answered.fetch_add(1, Ordering::Relaxed);
-        while !goes_on.is_zero() && !done.load(Ordering::Relaxed) {
+        while goes_on && !is_enough() {
             sent.send(&mut connection, request);
         }
         sent
     };
     let sent = thread::scope(|scope| {
-        let senders: Vec<_> = requests.iter().map(|request| scope.spawn(move || send(request))).collect();
-        let begin = Instant::now();
-        let is_enough = || {
-            answered.load(Ordering::Relaxed) == requests.len()
-                && (begin.elapsed() > AT_MOST || begin.elapsed() >= goes_on && probes.rounds() >= least)
-        };
-        while !is_enough() {
-            thread::sleep(POLL);
-        }
-        done.store(true, Ordering::Relaxed);
+        let senders: Vec<_> = requests.iter().map(|request| scope.spawn(|| send(request))).collect();
         senders.into_iter().filter_map(|sender| sender.join().ok()).collect()
     });
     (sent, probes.end(), control.end())
@@ -214,21 +195,20 @@ impl Sent {
         let begin = Instant::now();
         let answer = connection.send(request);
         let taken = begin.elapsed();
-        let told = match &answer {
-            Ok(answer) if answer.status < 400 => answer.status.to_string(),
-            Ok(answer) => format!("{} {}", answer.status, answer.code()),
-            Err(error) => format!("no answer: {error}"),
-        };
         let is_busy = answer.as_ref().is_ok_and(is_truthful_busy);
         self.did_something |= !is_busy;
-        if !is_busy && answer.as_ref().map_or(true, |answer| answer.status >= 500) {
-            let excerpt = answer.as_ref().map(Answer::excerpt).unwrap_or_default();
-            self.wrong.push(format!("{told} after {} ms: {excerpt}", taken.as_millis()));
+        let millis = taken.as_millis();
+        match &answer {
+            Ok(answer) if !is_busy && answer.status >= 500 => {
+                let told = format!("{} {} after {millis} ms: {}", answer.status, answer.code(), answer.excerpt());
+                self.wrong.push(told);
+            }
+            Err(error) => self.wrong.push(format!("no answer after {millis} ms: {error}")),
+            Ok(_) => {}
         }
-        if self.answers.is_empty() {
+        if self.first_taken.is_zero() {
             (self.first, self.first_taken) = (answer.ok(), taken);
         }
-        *self.answers.entry(told).or_default() += 1;
     }
 }
 
@@ -237,14 +217,14 @@ fn unsuccessful(shape: &Shape, size: Size, sent: &Sent) -> Option<String> {
     let answer = sent.first.as_ref()?;
     // A request of the wrong form is not the largest valid one.
     let is_malformed = || answer.code().starts_with("invalid_") || answer.code() == "filter_too_large";
-    let is_refusal = shape.may_be_refused && matches!(answer.status, 400..500) && !is_malformed();
-    let is_busy = shape.may_be_busy && is_truthful_busy(answer);
+    let is_refusal = shape.least == Least::OrRefusal && matches!(answer.status, 400..500) && !is_malformed();
+    let is_busy = shape.least == Least::OrBusy && is_truthful_busy(answer);
     let within = if size == Size::Full { REFUSED_WITHIN_MILLIS } else { HELD_UP_MILLIS };
     let taken = sent.first_taken.as_secs_f64() * 1e3;
     let has_refused_items = answer.text().contains(r#""outcome":"refused""#);
     match answer.status {
         200..400 if has_refused_items => Some(format!("alone: items were refused: {}", answer.excerpt())),
-        200..300 if shape.is_form() && !shape.may_be_refused && !answer.text().contains(DONE_SO_FAR) => {
+        200..300 if shape.is_form() && shape.least != Least::OrRefusal && !answer.text().contains(DONE_SO_FAR) => {
             Some(format!("{OF_THE_LIST} nothing was done, but a page of {} bytes was shown", answer.body().len()))
         }
         200..400 => shape.least.lacking_in(answer, size).map(|lacking| format!("{OF_THE_LIST} {lacking}")),

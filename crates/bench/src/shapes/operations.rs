@@ -69,8 +69,8 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("PATCH", TASKS, "all", Shared("", LARGE), &[BULK, "changes.", DEFINITION, WAITING]).holds(Number("\"updated\":", &[LARGE])),
     shape("PATCH", TASKS, "args", Shared("args", LARGE), &[BULK, "changes.", "args_patch metadata_patch"]).holds(Number("\"updated\":", &[LARGE])),
     shape("PATCH", TASKS, "priority", Shared("args", LARGE), &[BULK, "changes.", "priority"]).holds(Number("\"updated\":", &[LARGE])),
-    shape("PATCH", TASKS, "routes", Shared("", MANY), &[BULK, "changes.", "routes priority"]).or_refused(),
-    shape("PATCH", TASKS, "dependencies", Shared("", MANY), &[BULK, "changes.", "dependencies priority"]).or_refused(),
+    shape("PATCH", TASKS, "routes", Shared("", MANY), &[BULK, "changes.", "routes priority"]).holds(OrRefusal),
+    shape("PATCH", TASKS, "dependencies", Shared("", MANY), &[BULK, "changes.", "dependencies priority"]).holds(OrRefusal),
     shape("PATCH", TASKS, "outcome", Cancelled, &[BULK, "changes.", "archived result"]).holds(Number("\"updated\":", &[1])),
     shape("GET", TASK_COUNT, "args", Stored(World::Large), &[SELECTORS]).holds(Number("\"count\":", &[STORED_TASKS])),
     shape("GET", TASK_COUNT, "routes", Stored(World::Routes), &["?name=stored_name ?group_by ?limit"]).holds(Times("{\"key\":", &[PAGE])),
@@ -109,7 +109,7 @@ pub(super) const OPERATIONS: &[Shape] = &[
     // Batches
     shape("POST", BATCH_CREATE, "dependencies", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
     // So many have hardly room in the memory of pending tasks on SQLite, beside what is stored.
-    shape("POST", BATCH_CREATE, "routes", Nothing, &["tasks.[]", "id", DEFINITION]).or_busy(),
+    shape("POST", BATCH_CREATE, "routes", Nothing, &["tasks.[]", "id", DEFINITION]).holds(OrBusy),
     shape("POST", BATCH_CREATE, "args", Nothing, &["tasks.[]", "id", DEFINITION, WAITING]),
     shape("POST", BATCH_CREATE, "", Nothing, &["tasks.[]", "id args"]),
     shape("POST", BATCH_CLAIM, "run_ids", Shared("", MANY), &["Prefer: route run_ids worker"]).holds(Times("\"outcome\":\"claimed\"", &[BATCH_ITEMS])),

@@ -60,7 +60,7 @@ pub(super) const PAGES: &[Shape] = &[
     // Who looks, and how
     shape("GET", "/ui/sign-in", "", Nothing, &["?next=filter"]),
     // There is no token that would be the right one: what a stranger may send.
-    shape("POST", "/ui/sign-in", "", Nothing, &["&token=filter &next=filter"]).or_refused(),
+    shape("POST", "/ui/sign-in", "", Nothing, &["&token=filter &next=filter"]).holds(OrRefusal),
     shape("POST", "/ui/sign-out", "", Nothing, &[]),
     shape("POST", "/ui/theme", "", Nothing, &["&theme='dark &next=filter"]),
     shape("GET", "/ui/go", "", Nothing, &["?queue ?to='tasks"]),

@@ -66,13 +66,17 @@ pub(super) enum Least {
     Times(&'static str, &'static [usize]),
     /// A number behind this text.
     Number(&'static str, &'static [usize]),
+    /// A refusal is an answer, too, if it comes at once: nothing says how many tasks one request may change.
+    OrRefusal,
+    /// `database_busy` is an answer, too: the memory of pending tasks may be full of what is stored.
+    OrBusy,
 }
 
 impl Least {
     /// How the answer falls short of it.
     pub(super) fn lacking_in(self, answer: &Answer, size: Size) -> Option<String> {
         let (what, found, factors) = match self {
-            Self::Anything => return None,
+            Self::Anything | Self::OrRefusal | Self::OrBusy => return None,
             Self::Bytes(factors) => ("bytes", answer.body().len(), factors),
             Self::Times(text, factors) => (text, answer.text().matches(text).count(), factors),
             Self::Number(text, factors) => (text, number_behind(text, &answer.text()), factors),
@@ -103,10 +107,6 @@ pub(super) struct Shape {
     /// `name=key` takes the largest value of another name, and `name='word` this word. A group that ends with a dot or with `.[]` is
     /// the path of those behind it.
     groups: &'static [&'static str],
-    /// A refusal is an answer, too, if it comes at once: nothing says how many tasks one request may change.
-    pub(super) may_be_refused: bool,
-    /// `database_busy` is an answer, too: the memory of pending tasks may be full of what is stored.
-    pub(super) may_be_busy: bool,
     /// The least that the answer of one that is alone holds.
     pub(super) least: Least,
 }
@@ -118,7 +118,7 @@ pub(super) const fn shape(
     before: Before,
     groups: &'static [&'static str],
 ) -> Shape {
-    Shape { method, path, heavy, before, groups, may_be_refused: false, may_be_busy: false, least: Least::Anything }
+    Shape { method, path, heavy, before, groups, least: Least::Anything }
 }
 
 #[derive(Clone, Debug)]
@@ -129,21 +129,8 @@ pub(super) struct Field {
 }
 
 impl Shape {
-    pub(super) const fn or_refused(self) -> Self {
-        Self { may_be_refused: true, ..self }
-    }
-
-    pub(super) const fn or_busy(self) -> Self {
-        Self { may_be_busy: true, ..self }
-    }
-
     pub(super) const fn holds(self, least: Least) -> Self {
         Self { least, ..self }
-    }
-
-    /// Returns true if it finds what was stored before it, so that it must say how much that is.
-    pub(super) fn is_read_of_stored(&self) -> bool {
-        self.method == "GET" && self.before != Before::Nothing
     }
 
     /// Returns true if it is a form of the dashboard.
