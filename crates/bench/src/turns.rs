@@ -54,19 +54,26 @@ pub(crate) struct Sending {
     pub(crate) is_started_again: bool,
 }
 
-enum Worked {
+/// Who does the work of a side.
+enum Doer {
     Server(Server),
     Pgbench(Database),
 }
 
+/// A figure: its name, how many digits it is printed with behind the point, and what was measured.
+type Figure = (&'static str, usize, f64);
+
+/// A side that has started, and what was measured of it.
 struct Subject {
     sending: Sending,
     side: Side,
-    worked: Worked,
+    doer: Doer,
     others: Option<Others>,
-    of_start: Vec<(&'static str, usize, f64)>,
+    /// What it used before the first turn, and its start.
+    of_start: Vec<Figure>,
+    /// The turns of the cycle that is measured.
     turns: Vec<Measured>,
-    /// What one more turn has found; NaN before.
+    /// Of the last turn in which syncs were counted.
     items_per_sync: f64,
 }
 
@@ -89,14 +96,14 @@ pub(crate) async fn run(bench: &mut Bench, sending: Sending) -> Result<()> {
                 progress(&format!("{name}: round {} of {rounds}, {connections} connections {of_cycle}", round + 1));
                 for place in 0..subjects.len() {
                     let subject = &mut subjects[(place + round) % sending.sides.len()];
-                    let measured = subject.turn(cycle, connections, seconds).await?;
+                    let measured = subject.turn(cycle, connections, seconds, false).await?;
                     subject.turns.push(measured);
                 }
             }
             // Those that are compared with the reference.
             if sending.sides[0].on == Some(On::Reference) {
                 for subject in &mut subjects[1..] {
-                    subject.count_syncs(cycle, connections, seconds).await?;
+                    subject.turn(cycle, connections, seconds, true).await?;
                 }
             }
             for subject in &subjects {
@@ -117,11 +124,11 @@ pub(crate) async fn run(bench: &mut Bench, sending: Sending) -> Result<()> {
 impl Subject {
     async fn start(bench: &Bench, sending: Sending, side: Side) -> Result<Self> {
         let (mut others, mut of_start) = (None, Vec::new());
-        let worked = match side.on {
+        let doer = match side.on {
             None => {
                 let database = bench.cluster().database();
                 printed(Command::new(program("pgbench")).args(["-i", "-q", "-s", "10"]).arg(database.url()))?;
-                Worked::Pgbench(database)
+                Doer::Pgbench(database)
             }
             Some(on) => {
                 let mut server = bench.start(on).await?;
@@ -142,21 +149,28 @@ impl Subject {
                     }
                     others = Others::start(side.beside, bench, &server).await?;
                 }
-                Worked::Server(server)
+                Doer::Server(server)
             }
         };
-        Ok(Self { sending, side, worked, others, of_start, turns: Vec::new(), items_per_sync: f64::NAN })
+        Ok(Self { sending, side, doer, others, of_start, turns: Vec::new(), items_per_sync: f64::NAN })
     }
 
-    async fn turn(&mut self, cycle: &'static [Operation], connections: usize, seconds: f64) -> Result<Measured> {
+    /// Puts the load on it, and counts the syncs meanwhile if it is to.
+    async fn turn(
+        &mut self,
+        cycle: &'static [Operation],
+        connections: usize,
+        seconds: f64,
+        counts_syncs: bool,
+    ) -> Result<Measured> {
         let Sending { mut batch, rate, .. } = self.sending;
-        let server = match &self.worked {
-            Worked::Pgbench(database) => {
+        let server = match &self.doer {
+            Doer::Pgbench(database) => {
                 let rate = pgbench(database, connections, seconds)?;
                 let requests = if batch > 1 { 1.0 } else { cycle.len() as f64 };
                 return Ok(Measured { items: (rate * requests * seconds) as u64, seconds, ..Measured::default() });
             }
-            Worked::Server(server) => server,
+            Doer::Server(server) => server,
         };
         if self.side.on == Some(On::Reference) {
             // It knows no batches: it is asked the same by single requests.
@@ -170,7 +184,11 @@ impl Subject {
         if let Some(others) = &mut self.others {
             others.begin().await;
         }
+        let before = if counts_syncs { commits(server).await? } else { f64::NAN };
         let measured = load.run().await?;
+        if counts_syncs {
+            self.items_per_sync = measured.answered as f64 / (commits(server).await? - before);
+        }
         if let Some(others) = &mut self.others {
             others.pause().await?;
         }
@@ -184,24 +202,6 @@ impl Subject {
         }
     }
 
-    /// Makes one more turn, around which the server tells its commits. Each syncs the log on SQLite.
-    async fn count_syncs(&mut self, cycle: &'static [Operation], connections: usize, seconds: f64) -> Result<()> {
-        let before = self.commits().await?;
-        let measured = self.turn(cycle, connections, seconds).await?;
-        let syncs = self.commits().await? - before;
-        self.items_per_sync = if syncs > 0.0 { measured.answered as f64 / syncs } else { f64::NAN };
-        Ok(())
-    }
-
-    /// Returns how many commits the server has made so far, as its metrics say.
-    async fn commits(&self) -> Result<f64> {
-        let Worked::Server(server) = &self.worked else { return Ok(f64::NAN) };
-        sleep(SCRAPE_PAUSE).await;
-        let metrics = server.client().await?.get("/metrics").await?;
-        let count = |line: &str| line.strip_prefix("taskqueue_writer_commit_seconds_count ")?.parse().ok();
-        Ok(metrics.text().lines().find_map(count).unwrap_or(f64::NAN))
-    }
-
     fn median(&self, of: impl Fn(&Measured) -> f64) -> f64 {
         median(self.turns.iter().map(of))
     }
@@ -211,8 +211,8 @@ impl Subject {
         median(self.turns.iter().zip(&first.turns).map(|(ours, first)| of(ours) / of(first)))
     }
 
-    /// Returns the figures that are known, some of them over those of the first side: their names, their digits, and what was measured.
-    fn figures(&self, first: &Self) -> Vec<(&'static str, usize, f64)> {
+    /// Returns the figures that are known, some of them over those of the first side.
+    fn figures(&self, first: &Self) -> Vec<Figure> {
         let merged = |turns: &[Measured]| {
             let mut merged = Latencies::default();
             turns.iter().for_each(|turn| merged.merge(&turn.latency));
@@ -238,9 +238,18 @@ impl Subject {
             ("RSS MiB", 0, self.turns.iter().map(|turn| turn.usage.rss_mebibytes()).fold(0.0, f64::max)),
         ];
         figures.extend(&self.of_start);
-        figures.retain(|(.., measured)| measured.is_finite());
+        // Of pgbench only the rate is known; the rest is 0, or something over 0.
+        figures.retain(|(.., measured)| measured.is_normal());
         figures
     }
+}
+
+/// Returns how many commits a server has made so far, as its metrics say. Each syncs the log on SQLite.
+async fn commits(server: &Server) -> Result<f64> {
+    sleep(SCRAPE_PAUSE).await;
+    let metrics = server.client().await?.get("/metrics").await?;
+    let count = |line: &str| line.strip_prefix("taskqueue_writer_commit_seconds_count ")?.parse().ok();
+    Ok(metrics.text().lines().find_map(count).ok_or("the metrics do not say how many commits there were")?)
 }
 
 /// Runs pgbench; its transactions per second.
