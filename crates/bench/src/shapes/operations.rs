@@ -1,5 +1,5 @@
-//! The list of all request shapes of the API: a row for each way in which a request can be as large as it may be. `coverage.rs` compares it with
-//! `/openapi.json`: an operation, a query parameter, a header or a field of a body without a row does not pass. What the
+//! The list of all request shapes of the API: a row for each way in which a request can be as large as it may be. `coverage_tests.rs` compares it
+//! with `/openapi.json`: an operation, a query parameter, a header or a field of a body without a row does not pass. What the
 //! largest value of a field is stands in `fields.rs`; the pages of the dashboard are in `pages.rs`.
 
 use taskqueue_api::paths::{

@@ -1,5 +1,5 @@
-//! The pages of the dashboard as request shapes. They are not in `/openapi.json`, so `coverage.rs` compares this list with the route
-//! table of the dashboard, and with the names of parameters and fields in its source. What a form carries unseen is read from the page
+//! The pages of the dashboard as request shapes. They are not in `/openapi.json`, so `coverage_tests.rs` compares this list with the
+//! route table of the dashboard, and with the names of parameters and fields in its source. What a form carries unseen is read from the page
 //! that has it (`attack.rs`).
 
 use taskqueue_core::limits::{EXPLAINED_DEPENDENCIES, ROUTE_LIMITS_MAX, TASK_DATA_BYTES, TASK_OUTPUT_BYTES};

@@ -125,7 +125,8 @@ pub(super) const fn shape(
 pub(super) struct Field {
     /// As in the list of fields that `/openapi.json` gives; its sign says where it stands.
     pub(super) name: String,
-    key: &'static str,
+    /// Whose largest value it has; or that value itself, behind a quote.
+    pub(super) key: &'static str,
 }
 
 impl Shape {
@@ -276,11 +277,6 @@ impl Shape {
 impl Field {
     fn is_of_body(&self) -> bool {
         !self.name.starts_with(['?', '&']) && !self.name.ends_with(':')
-    }
-
-    /// Returns true if the table of largest values knows it.
-    pub(super) fn has_entry(&self, place: &Place<'_>) -> bool {
-        self.key.starts_with('\'') || self.name.ends_with('*') || fields::largest(self.key, place).is_some()
     }
 
     fn value(&self, place: &Place<'_>) -> Value {

@@ -1,6 +1,6 @@
 //! Every request shape there is, as large as it may be but for a factor of 64, alone and by 32 clients: nobody else waits, the memory
-//! is kept, and 503 means that nothing was done. A new endpoint or field without its row in `crates/bench/src/shapes/` fails here, and so
-//! does a row that finds less than it says, or that asks for a page that there is not.
+//! is kept, and 503 means that nothing was done. A row that finds less than it says fails, and so does one that asks for a page that there
+//! is not; tests of `crates/bench` fail for an endpoint or a field without its row.
 //! `taskqueue-bench shapes` sends the same at full size.
 
 use std::path::Path;
