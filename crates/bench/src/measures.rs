@@ -37,7 +37,7 @@ async fn idle(pid: u32) -> Result<[f64; 2]> {
 
 /// Measures what so many connections cost of which each has asked once, and then claims that wait on them for a task.
 pub(crate) async fn held(bench: &mut Bench, count: u64) -> Result<()> {
-    let server = bench.start(On::Disk).await?;
+    let (server, count) = (bench.start(On::Disk).await?, bench.scaled(count));
     let claim = || Operation::Claim.request(server.endpoint.address, OTHER, (0, server.numbers.next_run()));
     let mut clients = Vec::new();
     for _ in 0..count {
@@ -130,7 +130,7 @@ pub(crate) async fn bulk(bench: &mut Bench, method: &str, path: &str, body: &str
 
 /// Measures how long the completion of a task takes for which many others wait, and how soon all of them can be claimed.
 pub(crate) async fn dependents(bench: &mut Bench, on: On, count: u64) -> Result<()> {
-    let server = bench.start(on).await?;
+    let (server, count) = (bench.start(on).await?, bench.scaled(count));
     let (mut client, run) = (server.client().await?, server.numbers.next_run());
     let first = server.fill(1).await?.start;
     client.operate(Operation::Claim, QUEUE, (0, run)).await?;
@@ -159,7 +159,7 @@ pub(crate) async fn dependents(bench: &mut Bench, on: On, count: u64) -> Result<
 
 /// Measures how fast `task submit --from` creates the tasks of a file, against batches on a server of their own.
 pub(crate) async fn submit(bench: &mut Bench, lines: u64) -> Result<()> {
-    let folder = scratch(&bench.args.database_dir)?;
+    let (folder, lines) = (scratch(&bench.args.database_dir)?, bench.scaled(lines));
     let path = folder.path().join("tasks.jsonl");
     let mut file = BufWriter::new(File::create(&path)?);
     for number in 0..lines {

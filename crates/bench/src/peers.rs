@@ -2,7 +2,7 @@
 //! one. Each peer is used the way its own documentation shows, fresh each time, in turns; where it differs, its name says what a power
 //! cut takes of what it acknowledged. `scripts/install-bench-peers` installs them; one that is missing is reported as not measured.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;
@@ -21,7 +21,7 @@ use crate::Result;
 use crate::figures::{median, progress};
 use crate::load::Load;
 use crate::request::{self, Operation, PAIRS, QUEUE};
-use crate::server::{Bench, On, Process, Server, Storage, scratch};
+use crate::server::{Bench, On, Process, Server, scratch};
 use crate::usage::printed;
 
 /// How long a server may take to start.
@@ -83,7 +83,7 @@ async fn measure(bench: &Bench, command: &str, works: Works, connections: usize)
     let server = match (command, works) {
         ("", Works::Api) => Some(bench.start(On::Disk).await?),
         ("", _) => None,
-        _ => Some(start(command, &peers, Rc::new(scratch(&bench.args.database_dir)?)).await?),
+        _ => Some(start(command, &peers, scratch(&bench.args.database_dir)?).await?),
     };
     match (works, &server) {
         (Works::Api, Some(server)) => {
@@ -103,7 +103,7 @@ async fn measure(bench: &Bench, command: &str, works: Works, connections: usize)
 }
 
 /// Starts a server in a folder, on a port that was free a moment ago, and waits until that port answers. Its output goes into a file.
-async fn start(line: &str, peers: &Path, folder: Rc<TempDir>) -> Result<Server> {
+async fn start(line: &str, peers: &Path, folder: TempDir) -> Result<Server> {
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let (mut command, log) = (Command::new("sh"), folder.path().join("log"));
     command.args(["-c", &format!("exec {line} {}", address.port())]).current_dir(folder.path()).env("PEERS", peers);
@@ -116,7 +116,7 @@ async fn start(line: &str, peers: &Path, folder: Rc<TempDir>) -> Result<Server> 
         }
         sleep(Duration::from_millis(20)).await;
     }
-    Ok(Server::of(process, address.into(), Storage::Folder(folder)))
+    Ok(Server::of(process, address.into(), Rc::new(RefCell::new(command)), Rc::new(folder)))
 }
 
 /// How often per second beanstalkd took a task, or handed one out and deleted it, until the time is over or nothing is left.

@@ -1,5 +1,9 @@
 //! The one table of scenarios: what is prepared, what is sent, what is measured, must and aim; and the engine that runs its rows.
 
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+
+use self::Sent::{By, Turns};
 use crate::Result;
 use crate::beside::Beside;
 use crate::figures::{Goal, progress};
@@ -7,33 +11,17 @@ use crate::request::Operation::{self, *};
 use crate::request::PAIRS;
 use crate::server::Pile::{self, *};
 use crate::server::{Bench, On};
-use crate::shapes::{self, Engine};
+use crate::shapes;
 use crate::turns::{self, Cycles, Sending, Side};
 use crate::{Args, Command, measures, peers, usage};
 
-/// A kind of sending and measuring.
-#[derive(Clone, Copy, Debug)]
+/// How a row is measured.
+#[derive(Clone, Copy)]
 pub(crate) enum Sent {
-    /// One load on several, in turns.
+    /// By one load on several, in turns.
     Turns(Sending),
-    /// So many connections that ask nothing, and then claims that wait on them.
-    Held(u64),
-    /// Tasks that a waiting claim picks up; at another server on PostgreSQL.
-    Pickups(On),
-    /// One bulk action, by its method, path and body, on tasks that others do not use.
-    Bulk(&'static str, &'static str, &'static str),
-    /// The completion of a task for which so many others wait.
-    Dependents(On, u64),
-    /// `task submit --from` of so many lines, and batches.
-    Submit(u64),
-    /// So many runs of `taskqueue loop`, and of a loop that only starts and reaps the same program.
-    Worker(u32),
-    /// Single requests under callgrind, of this build and the other.
-    Instructions,
-    /// Creations and pairs on other queues.
-    Peers,
-    /// The largest request of every kind.
-    Shapes(Engine),
+    /// By a function of its own.
+    By(for<'b> fn(&'b mut Bench) -> LocalBoxFuture<'b, Result<()>>),
 }
 
 /// A row: the command that runs it with its name there, what is prepared, what is sent, and what its figures are to reach.
@@ -59,7 +47,7 @@ const fn side(name: &'static str, on: On) -> Side {
 
 /// A closed loop against the reference, three turns of a second each.
 const fn bare(cycles: Cycles, connections: &'static [u16]) -> Sent {
-    Sent::Turns(Sending { connections, ..sending(cycles, &[REFERENCE, DISK], (3, 1.0)) })
+    Turns(Sending { connections, ..sending(cycles, &[REFERENCE, DISK], (3, 1.0)) })
 }
 
 const fn sending(cycles: Cycles, sides: &'static [Side], turns: (u32, f64)) -> Sending {
@@ -68,7 +56,7 @@ const fn sending(cycles: Cycles, sides: &'static [Side], turns: (u32, f64)) -> S
 
 /// Single requests on one connection to servers with different piles of tasks, which are started again before.
 const fn samples(cycles: Cycles, sides: &'static [Side]) -> Sent {
-    Sent::Turns(Sending { connections: &[1], is_started_again: true, ..sending(cycles, sides, (5, 2.5)) })
+    Turns(Sending { connections: &[1], is_started_again: true, ..sending(cycles, sides, (5, 2.5)) })
 }
 
 const fn filled(name: &'static str, on: On, piles: &'static [Pile]) -> Side {
@@ -122,24 +110,24 @@ const TABLE: &[Scenario] = &[
     ("run/list", &[Pending(10_000)], bare(&[("", &[List])], &[16]), &[at_least("16 disk ratio", 0.25, 0.38)]),
     ("run/count", &[Pending(10_000)], bare(&[("", &[Count])], &[64, 16, 1]), &[at_least("16 disk ratio", 0.45, 0.70)]),
     ("run/mixed", &[Pending(1_000)], bare(&[("", MIXED)], &[16, 1000]), &[at_least("16 disk ratio", 0.22, 0.35)]),
-    ("run/poll", &[], Sent::Turns(Sending { connections: &[1000], rate: Some(1.0), ..sending(&[("", &[Poll])], &[REFERENCE, DISK], (3, 1.0)) }), &[
+    ("run/poll", &[], Turns(Sending { connections: &[1000], rate: Some(1.0), ..sending(&[("", &[Poll])], &[REFERENCE, DISK], (3, 1.0)) }), &[
         at_most("1000 disk share of a core", 0.05, 0.02)]),
     ("run/create-among-many", &[Pending(200_000)], bare(CREATION, &[64, 16]), &[
         at_least("64 disk ratio", 0.25, 0.40), at_least("16 disk ratio", 0.22, 0.30)]),
-    ("run/batch-create", &[], Sent::Turns(Sending { cycles: CREATION, ..BATCH }), &[at_least("16 disk ratio", 0.40, 0.65)]),
-    ("run/batch-claim-complete", &[], Sent::Turns(BATCH), &[at_least("16 disk ratio", 0.42, 0.65)]),
-    ("run/instructions", &[], Sent::Instructions, &[]),
+    ("run/batch-create", &[], Turns(Sending { cycles: CREATION, ..BATCH }), &[at_least("16 disk ratio", 0.40, 0.65)]),
+    ("run/batch-claim-complete", &[], Turns(BATCH), &[at_least("16 disk ratio", 0.42, 0.65)]),
+    ("run/instructions", &[], By(|bench| usage::instructions(bench).boxed_local()), &[]),
     // Claims beside something else
-    ("scenarios/tls", &[], Sent::Turns(Sending { connections: &[64, 16, 1], ..sending(PAIR, &[DISK, side("tls", On::Tls)], (5, 2.0)) }), &[
+    ("scenarios/tls", &[], Turns(Sending { connections: &[64, 16, 1], ..sending(PAIR, &[DISK, side("tls", On::Tls)], (5, 2.0)) }), &[
         keeps("64 tls ratio", 0.8, 0.9)]),
-    ("scenarios/waiting", &[], Sent::Turns(sending(PAIR, &[DISK, filled("delayed", On::Disk, &[Waiting(1_000_000, 1)]),
+    ("scenarios/waiting", &[], Turns(sending(PAIR, &[DISK, filled("delayed", On::Disk, &[Waiting(1_000_000, 1)]),
             filled("chained", On::Disk, &[Waiting(100_000, 10)]), filled("retention", On::Disk, &[Retention])], (5, 2.0))), &[
         keeps("64 delayed ratio", 0.98, 1.0), keeps("64 chained ratio", 0.98, 1.0), keeps("64 retention ratio", 0.95, 0.98)]),
-    ("scenarios/output", &[Ended(100_000, PAIRS)], Sent::Turns(sending(PAIR, &[beside("disk", On::Disk, Beside::IdleWorkers),
+    ("scenarios/output", &[Ended(100_000, PAIRS)], Turns(sending(PAIR, &[beside("disk", On::Disk, Beside::IdleWorkers),
             beside("beside output", On::Disk, Beside::Workers)], (5, 4.0))), &[
         keeps("64 beside output ratio", 0.9, 0.97), keeps("printed and reported, over once per worker and second", 0.98, 0.99),
         at_most("a follower has what was sent, p99 ms", 500.0, 100.0)]),
-    ("scenarios/viewers", A_THIRD_FINISHED, Sent::Turns(sending(PAIR, &[DISK, beside("beside pages", On::Disk, Beside::Viewers)], (5, 4.0))), &[
+    ("scenarios/viewers", A_THIRD_FINISHED, Turns(sending(PAIR, &[DISK, beside("beside pages", On::Disk, Beside::Viewers)], (5, 4.0))), &[
         keeps("64 beside pages ratio", 0.97, 0.99)]),
     // Piles of tasks. Creations come last: they make the piles larger.
     ("scenarios/backlog", &[], samples(
@@ -158,44 +146,45 @@ const TABLE: &[Scenario] = &[
         at_least("1 10,000,000 finished creation ratio", 0.85, 0.95),
         at_most("1 10,000,000 finished page of failed p50 ms", 10.0, 2.0)]),
     // Each text of metrics is given again for a second.
-    ("scenarios/metrics", &[], Sent::Turns(Sending { connections: &[1], rate: Some(0.9),
+    ("scenarios/metrics", &[], Turns(Sending { connections: &[1], rate: Some(0.9),
         ..sending(&[("", &[Page("/metrics"), Create])], &[filled("100 queues", On::Disk, &[Spread(1_000_000, 100)])], (3, 10.0)) }), &[
         at_most("1 100 queues p50 ms", 20.0, 10.0)]),
     ("scenarios/dashboard", &[], samples(PAGES, &[filled("1,000,000 tasks", On::Disk, A_THIRD_FINISHED)]), &[at_most("p99 ms", 50.0, 20.0)]),
     // Connections, waiting, dependencies
-    ("scenarios/connections", &[], Sent::Held(10_000), &[
+    ("scenarios/connections", &[], By(|bench| measures::held(bench, 10_000).boxed_local()), &[
         at_most("idle connections: RSS MiB", 150.0, 100.0), at_most("waiting claims: RSS MiB", 150.0, 150.0),
         at_most("waiting claims: share of a core", 0.02, 0.02)]),
-    ("scenarios/pickup", &[], Sent::Pickups(On::Disk), &[at_most("picked up, p99 ms", 5.0, 5.0)]),
-    ("scenarios/dependents", &[], Sent::Dependents(On::Disk, 100_000), DEPENDENTS),
+    ("scenarios/pickup", &[], By(|bench| measures::pickups(bench, On::Disk).boxed_local()), &[at_most("picked up, p99 ms", 5.0, 5.0)]),
+    ("scenarios/dependents", &[], By(|bench| measures::dependents(bench, On::Disk, 100_000).boxed_local()), DEPENDENTS),
     // Many at once
-    ("scenarios/bulk-cancel", &[Pending(1_000_000)], Sent::Bulk("POST", "/bulk/cancel", r#"{"filter":"args.group >= 0"}"#), &[
+    ("scenarios/bulk-cancel", &[Pending(1_000_000)], By(|bench| measures::bulk(bench, "POST", "/bulk/cancel", r#"{"filter":"args.group >= 0"}"#).boxed_local()), &[
         at_least("tasks/s", 30_000.0, 100_000.0), at_most("longest creation or claim of others, ms", 200.0, 50.0)]),
-    ("scenarios/bulk-update", &[Pending(300_000)], Sent::Bulk("PATCH", "", r#"{"filter":"args.group >= 0","changes":{"metadata":{"by":"bench"}}}"#), &[]),
-    ("scenarios/submit", &[], Sent::Submit(1_000_000), &[at_least("lines/s over tasks/s of batches", 0.5, 0.8)]),
-    ("scenarios/worker", &[], Sent::Worker(2_000), &[
+    ("scenarios/bulk-update", &[Pending(300_000)], By(|bench|
+        measures::bulk(bench, "PATCH", "", r#"{"filter":"args.group >= 0","changes":{"metadata":{"by":"bench"}}}"#).boxed_local()), &[]),
+    ("scenarios/submit", &[], By(|bench| measures::submit(bench, 1_000_000).boxed_local()), &[at_least("lines/s over tasks/s of batches", 0.5, 0.8)]),
+    ("scenarios/worker", &[], By(|bench| measures::worker(bench, 2_000).boxed_local()), &[
         at_least("runs of true over one loop", 0.6, 0.6), at_most("idle worker: RSS MiB", 15.0, 15.0),
         at_most("idle worker: share of a core", 0.002, 0.002)]),
     // On PostgreSQL
-    ("postgres/create", &[], Sent::Turns(Sending { cycles: CREATION, ..POSTGRES }), &[at_least("64 postgres ratio", 0.8, 2.0)]),
-    ("postgres/claim-complete", &[], Sent::Turns(POSTGRES), &[
+    ("postgres/create", &[], Turns(Sending { cycles: CREATION, ..POSTGRES }), &[at_least("64 postgres ratio", 0.8, 2.0)]),
+    ("postgres/claim-complete", &[], Turns(POSTGRES), &[
         at_least("64 postgres ratio", 0.5, 1.2), at_least("1 postgres ratio", 0.3, 0.5)]),
-    ("postgres/batch-create", &[], Sent::Turns(Sending { cycles: CREATION, ..POSTGRES_BATCH }), &[]),
-    ("postgres/batch-claim-complete", &[], Sent::Turns(POSTGRES_BATCH), &[at_least("16 postgres ratio", 1.6, 2.5)]),
+    ("postgres/batch-create", &[], Turns(Sending { cycles: CREATION, ..POSTGRES_BATCH }), &[]),
+    ("postgres/batch-claim-complete", &[], Turns(POSTGRES_BATCH), &[at_least("16 postgres ratio", 1.6, 2.5)]),
     ("postgres/backlog", &[], samples(&[("claim", &[Claim, Unclaim])],
         &[filled("1,000 pending", On::Postgres, &[Pending(1_000)]), filled("1,000,000 pending", On::Postgres, &[Pending(1_000_000)]),
           filled("1,000,000 finished", On::Postgres, &[Ended(1_000_000, PAIRS), Pending(1_000)])]), &[
         at_most("1 1,000,000 pending claim p50 over first", 1.5, 1.1), at_most("1 1,000,000 finished claim p50 over first", 1.5, 1.1)]),
     // Rows die all the while; what is pending is enough for a minute.
-    ("postgres/long-run", &[Pending(1_000_000)], Sent::Turns(sending(PAIR, &[side("postgres", On::Postgres)], (6, 10.0))), &[
+    ("postgres/long-run", &[Pending(1_000_000)], Turns(sending(PAIR, &[side("postgres", On::Postgres)], (6, 10.0))), &[
         at_least("64 postgres last over first", 0.8, 0.95)]),
-    ("postgres/pickup", &[], Sent::Pickups(On::Postgres), &[at_most("picked up, p99 ms", 50.0, 50.0)]),
-    ("postgres/dependents", &[], Sent::Dependents(On::Postgres, 100_000), DEPENDENTS),
+    ("postgres/pickup", &[], By(|bench| measures::pickups(bench, On::Postgres).boxed_local()), &[at_most("picked up, p99 ms", 50.0, 50.0)]),
+    ("postgres/dependents", &[], By(|bench| measures::dependents(bench, On::Postgres, 100_000).boxed_local()), DEPENDENTS),
     // Other queues, and the largest requests
-    ("peers/pairs", &[], Sent::Peers, &[
+    ("peers/pairs", &[], By(|bench| peers::run(bench).boxed_local()), &[
         at_least("64, beanstalkd -f 0: our pairs over its", 0.9, 1.2), at_least("64, labtasker-server: our pairs over its", 100.0, 300.0)]),
-    ("shapes/sqlite", &[], Sent::Shapes(Engine::Sqlite), SHAPES),
-    ("shapes/postgres", &[], Sent::Shapes(Engine::Postgres), SHAPES),
+    ("shapes/sqlite", &[], By(|bench| shapes::run(bench, On::Disk).boxed_local()), SHAPES),
+    ("shapes/postgres", &[], By(|bench| shapes::run(bench, On::Postgres).boxed_local()), SHAPES),
 ];
 
 const DEPENDENTS: &[Goal] = &[at_most("completion ms", 50.0, 20.0), at_most("all can be claimed after s", 5.0, 2.0)];
@@ -237,20 +226,12 @@ async fn measure(bench: &mut Bench, (name, prepared, sent, goals): &Scenario) ->
         None => goals,
     };
     match *sent {
-        Sent::Turns(sending) if bench.args.baseline.is_some() => {
+        Turns(sending) if bench.args.baseline.is_some() => {
             // An even number: each begins as often as the other.
             turns::run(bench, Sending { sides: BUILDS, turns: (6, 1.0), ..sending }).await
         }
-        Sent::Turns(sending) => turns::run(bench, sending).await,
-        Sent::Held(count) => measures::held(bench, bench.scaled(count)).await,
-        Sent::Pickups(on) => measures::pickups(bench, on).await,
-        Sent::Bulk(method, path, body) => measures::bulk(bench, method, path, body).await,
-        Sent::Dependents(on, count) => measures::dependents(bench, on, bench.scaled(count)).await,
-        Sent::Submit(lines) => measures::submit(bench, bench.scaled(lines)).await,
-        Sent::Worker(runs) => measures::worker(bench, runs).await,
-        Sent::Instructions => usage::instructions(bench).await,
-        Sent::Peers => peers::run(bench).await,
-        Sent::Shapes(engine) => shapes::run(bench, engine).await,
+        Turns(sending) => turns::run(bench, sending).await,
+        By(measure) => measure(bench).await,
     }
 }
 
@@ -265,7 +246,7 @@ mod tests {
         let names: BTreeSet<&str> = TABLE.iter().map(|(name, ..)| *name).collect();
         assert_eq!(names.len(), TABLE.len());
         for (name, _, sent, goals) in TABLE {
-            let Sent::Turns(sending) = sent else { continue };
+            let Turns(sending) = sent else { continue };
             for goal in goals.iter().filter(|goal| goal.figure.starts_with(|c: char| c.is_ascii_digit())) {
                 let (connections, rest) = goal.figure.split_once(' ').unwrap();
                 assert!(sending.connections.contains(&connections.parse().unwrap()), "{name}: {goal:?}");

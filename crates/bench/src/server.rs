@@ -1,17 +1,18 @@
 //! What all scenarios share: the flags, and servers as child processes, each on an empty database and a port of its own choice. And what
 //! is prepared in them: tasks that are pending, that wait, or that have ended.
 
-use std::cell::{Cell, OnceCell};
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use taskqueue_test_postgres::{Cluster, Database, patient};
+use taskqueue_test_postgres::{Cluster, patient};
 use tempfile::TempDir;
 
 use crate::Args;
@@ -31,15 +32,15 @@ const CONNECTIONS_WITHOUT_BATCHES: usize = 64;
 const CHUNK: u64 = 100_000;
 /// Within so many seconds they have all ended.
 const LONGEST_PREPARATION: f64 = 86_400.0;
-/// How a server is started, before the place of its database.
-const SERVE: [&str; 10] =
-    ["serve", "--listen", "127.0.0.1:0", "--log-level", "error", "--queue", QUEUE, "--queue", OTHER, "--database"];
+/// How a server is started, before its database.
+const SERVE: [&str; 9] =
+    ["serve", "--listen", "127.0.0.1:0", "--log-level", "error", "--queue", QUEUE, "--queue", OTHER];
 /// Before this no delayed task can be claimed.
 const FAR: &str = r#","not_before":"2100-01-01T00:00:00Z""#;
 
 /// Where a server runs, or which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum On {
+pub enum On {
     /// The HTTP stack of the server without the server.
     Reference,
     Disk,
@@ -91,18 +92,33 @@ impl Bench {
 
     /// Starts a server on an empty database; by a program that runs others, if there are words of one.
     pub(crate) async fn start_under(&self, runner: &[&str], on: On) -> Result<Server> {
-        let storage = match on {
-            On::Postgres => Storage::Postgres(Rc::new(self.cluster().database())),
-            _ => Storage::Folder(Rc::new(scratch(&self.args.database_dir)?)),
-        };
         let binary = match on {
             On::Baseline => self.args.baseline.as_ref().ok_or("--baseline says which build to compare with")?,
             // This program again.
             On::Reference => &std::env::current_exe()?,
             _ => &self.args.binary,
         };
-        let more: &[&str] = if on == On::Tls { &["--tls-self-signed"] } else { &[] };
-        let server = Server::start(runner, binary, storage, on == On::Reference, more).await?;
+        let words: Vec<&OsStr> = runner.iter().map(OsStr::new).chain([binary.as_os_str()]).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let storage: Rc<dyn Any> = match on {
+            On::Reference => {
+                command.arg("reference");
+                Rc::new(())
+            }
+            On::Postgres => {
+                let database = self.cluster().database();
+                command.args(SERVE).arg("--database").arg(patient(&database.url()));
+                Rc::new(database)
+            }
+            On::Disk | On::Tls | On::Baseline => {
+                let folder = scratch(&self.args.database_dir)?;
+                command.args(SERVE).args((on == On::Tls).then_some("--tls-self-signed"));
+                command.arg("--database").arg(folder.path().join("bench.db"));
+                Rc::new(folder)
+            }
+        };
+        let server = Server::start(Rc::new(RefCell::new(command)), storage).await?;
         server.numbers.are_repeated.set(on == On::Reference);
         Ok(server)
     }
@@ -135,13 +151,6 @@ impl Drop for Process {
     }
 }
 
-/// Where a server keeps what it has; removed after the last server on it has ended.
-#[derive(Clone)]
-pub(crate) enum Storage {
-    Folder(Rc<TempDir>),
-    Postgres(Rc<Database>),
-}
-
 /// What is in a server before something is measured; so many tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pile {
@@ -162,54 +171,43 @@ pub(crate) struct Server {
     /// How long it took from its start to its first healthy answer.
     pub(crate) healthy_after: Duration,
     process: Process,
-    binary: PathBuf,
-    storage: Storage,
+    /// What started it, and can start another one like it.
+    command: Rc<RefCell<Command>>,
+    /// Where it keeps what it has: a folder or a database, removed after the last server on it has ended.
+    storage: Rc<dyn Any>,
 }
 
 impl Server {
-    /// Starts the server that is measured, with the queues of all scenarios, or the reference.
-    async fn start(
-        runner: &[&str],
-        binary: &Path,
-        storage: Storage,
-        is_reference: bool,
-        more: &[&str],
-    ) -> Result<Self> {
-        let words: Vec<&OsStr> = runner.iter().map(OsStr::new).chain([binary.as_os_str()]).collect();
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]);
-        match &storage {
-            _ if is_reference => command.arg("reference"),
-            Storage::Folder(folder) => command.args(SERVE).arg(folder.path().join("bench.db")).args(more),
-            Storage::Postgres(database) => command.args(SERVE).arg(patient(&database.url())),
-        };
-        let begin = Instant::now();
-        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut process = Process(spawned.map_err(|error| format!("{command:?} cannot be started: {error}"))?);
+    /// Starts the server that is measured, or the reference.
+    async fn start(command: Rc<RefCell<Command>>, storage: Rc<dyn Any>) -> Result<Self> {
+        let (begin, told, spawned) = (Instant::now(), format!("{:?}", command.borrow()), command.borrow_mut().spawn());
+        let mut process = Process(spawned.map_err(|error| format!("{told} cannot be started: {error}"))?);
         let mut line = String::new();
         if let Some(stdout) = &mut process.0.stdout {
             BufReader::new(stdout).read_line(&mut line)?;
         }
-        let silent = || format!("{command:?} does not say where it listens; see its log lines above");
+        let silent = || format!("{told} does not say where it listens; see its log lines above");
         let (scheme, address) = line.trim().split_once("://").ok_or_else(silent)?;
-        let tls = match &storage {
-            Storage::Folder(folder) if scheme == "https" => {
-                Some(trusting(&folder.path().join("bench.db.tls/cert.pem"))?)
-            }
+        let tls = match storage.downcast_ref::<TempDir>() {
+            Some(folder) if scheme == "https" => Some(trusting(&folder.path().join("bench.db.tls/cert.pem"))?),
             _ => None,
         };
-        let mut server = Self::of(process, Endpoint { address: address.parse()?, tls }, storage);
+        let mut server = Self::of(process, Endpoint { address: address.parse()?, tls }, command, storage);
         while server.client().await?.get("/health").await.is_err() {
             tokio::task::yield_now().await;
         }
-        (server.healthy_after, server.binary) = (begin.elapsed(), binary.to_owned());
+        server.healthy_after = begin.elapsed();
         Ok(server)
     }
 
     /// A process that listens there already.
-    pub(crate) fn of(process: Process, endpoint: Endpoint, storage: Storage) -> Self {
-        let (numbers, healthy_after, binary) = (Rc::default(), Duration::ZERO, PathBuf::new());
-        Self { endpoint, numbers, healthy_after, process, binary, storage }
+    pub(crate) fn of(
+        process: Process,
+        endpoint: Endpoint,
+        command: Rc<RefCell<Command>>,
+        storage: Rc<dyn Any>,
+    ) -> Self {
+        Self { endpoint, numbers: Rc::default(), healthy_after: Duration::ZERO, process, command, storage }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -239,7 +237,7 @@ impl Server {
 
     /// Starts another one on the same database. Only PostgreSQL serves two at a time.
     pub(crate) async fn another(&self) -> Result<Self> {
-        let started = Self::start(&[], &self.binary, self.storage.clone(), false, &[]).await?;
+        let started = Self::start(self.command.clone(), self.storage.clone()).await?;
         Ok(Self { numbers: self.numbers.clone(), ..started })
     }
 

@@ -31,31 +31,26 @@ use self::shape::Shape;
 use self::world::Preparer;
 use crate::CommandLine;
 use crate::figures::progress;
-use crate::server::{Bench, On};
+use crate::server::Bench;
+pub use crate::server::On;
 use crate::{Result, block_on};
 
 /// How many clients send a shape at the same time.
 const CROWD: usize = 32;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    Sqlite,
-    Postgres,
-}
-
 /// Sends all shapes, and adds what the worst of them did.
-pub(crate) async fn run(bench: &mut Bench, engine: Engine) -> Result<()> {
-    let rows = send_all(bench, engine).await?;
+pub(crate) async fn run(bench: &mut Bench, on: On) -> Result<()> {
+    let rows = send_all(bench, on).await?;
     bench.add("shapes", rows.len() as f64);
     bench.add("shapes that break C1, C2, C3 or C5", rows.iter().filter(|row| !row.misses.is_empty()).count() as f64);
     Ok(())
 }
 
 /// Everything that is wrong at a small size, for the tests.
-pub fn check(engine: Engine, binary: &Path, folder: &Path) -> Vec<String> {
+pub fn check(on: On, binary: &Path, folder: &Path) -> Vec<String> {
     let words = ["taskqueue-bench", "shapes", "--scale", "0.01", "--server"].map(OsStr::new).into_iter();
     let words = words.chain([binary.as_os_str(), "--database-dir".as_ref(), folder.as_os_str()]);
-    match block_on(send_all(&Bench::new(CommandLine::parse_from(words).args), engine)) {
+    match block_on(send_all(&Bench::new(CommandLine::parse_from(words).args), on)) {
         Ok(rows) => rows.into_iter().flat_map(|row| row.misses).collect(),
         Err(failure) => vec![failure.to_string()],
     }
@@ -63,27 +58,26 @@ pub fn check(engine: Engine, binary: &Path, folder: &Path) -> Vec<String> {
 
 /// Sends all shapes, or a 64th of each in a run that only tries it, to a server on a fresh database of this kind, beside another one that
 /// is idle.
-async fn send_all(bench: &Bench, engine: Engine) -> Result<Vec<Measured>> {
-    let on = if engine == Engine::Postgres { On::Postgres } else { On::Disk };
+async fn send_all(bench: &Bench, on: On) -> Result<Vec<Measured>> {
     let memory = format!("--rss={}", attack::MEMORY_BYTES);
     let runner = ["prlimit", &memory, "--"];
     let (server, idle) = (bench.start_under(&runner, on).await?, bench.start_under(&runner, on).await?);
     let size = if bench.args.scale < 1.0 { Size::Small } else { Size::Full };
     let target = Target { address: server.endpoint.address, pid: server.pid(), idle: idle.endpoint.address, size };
     let only = bench.args.only.to_lowercase();
-    spawn_blocking(move || send(target, engine, &only)).await?
+    spawn_blocking(move || send(target, on, &only)).await?
 }
 
 /// Sends the shapes whose name contains a text, and tells of each as it goes.
-fn send(target: Target, engine: Engine, only: &str) -> Result<Vec<Measured>> {
+fn send(target: Target, on: On, only: &str) -> Result<Vec<Measured>> {
     let mut preparer = Preparer::new(target.address, target.size);
     preparer.prepare_world()?;
     [target.address, target.idle].into_iter().try_for_each(Probes::prepare)?;
     let (mut rows, mut all, mut all_idle) = (Vec::<Measured>::new(), Probed::default(), Probed::default());
-    let name = |shape: &Shape| format!("{engine:?} {}", shape.name()).to_lowercase();
+    let name = |shape: &Shape| format!("{on:?} {}", shape.name()).to_lowercase();
     for shape in OPERATIONS.iter().chain(PAGES).filter(|shape| name(shape).contains(only)) {
         for clients in [1, CROWD] {
-            let name = format!("{engine:?}, {}, {clients} at once", shape.name());
+            let name = format!("{on:?}, {}, {clients} at once", shape.name());
             let measured = measure(target, shape, rows.len() + 1, clients);
             let mut measured =
                 measured.unwrap_or_else(|error| Measured { misses: vec![error.to_string()], ..Measured::default() });
@@ -99,7 +93,7 @@ fn send(target: Target, engine: Engine, only: &str) -> Result<Vec<Measured>> {
     }
     if let Some(last) = rows.last_mut() {
         let misses = all.misses(&all_idle, OF_ALL).into_iter();
-        last.misses.extend(misses.map(|miss| format!("{engine:?}, all shapes: {miss}")));
+        last.misses.extend(misses.map(|miss| format!("{on:?}, all shapes: {miss}")));
         last.misses.extend(attack::still_busy(target.pid));
     }
     Ok(rows)

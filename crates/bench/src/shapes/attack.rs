@@ -76,7 +76,7 @@ pub(super) fn measure(target: Target, shape: &Shape, turn: usize, clients: usize
     let mut preparer = Preparer::new(address, size);
     let mut place = Place { heavy: shape.heavy, turn, ..Place::of(size) };
     preparer.prepare(shape, clients, &mut place)?;
-    let places: Vec<Place<'_>> = (0..clients).map(|client| Place { client, ..place.clone() }).collect();
+    let places = place.of_clients(clients);
     let requests: Vec<Vec<u8>> =
         places.iter().map(|place| written(&mut preparer, shape, place)).collect::<Result<_>>()?;
     let mut see = |place: &Place<'_>| -> Result<Option<Answer>> {

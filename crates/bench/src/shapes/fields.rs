@@ -64,9 +64,15 @@ impl<'p> Place<'p> {
         Place { size, heavy: "", turn: 0, client: 0, item: 0, matching: 0, cursor: None }
     }
 
+    /// Those of so many clients.
+    pub(super) fn of_clients(&self, clients: usize) -> Vec<Place<'p>> {
+        (0..clients).map(|client| Place { client, ..self.clone() }).collect()
+    }
+
     /// Those of so many items.
-    pub(super) fn items(&self, first: usize, count: usize) -> impl Iterator<Item = Place<'p>> {
-        (first..first + count).map(|item| Place { item, ..self.clone() })
+    pub(super) fn items(&self, first: usize, count: usize) -> impl Iterator<Item = Place<'p>> + Clone + use<'p> {
+        let place = self.clone();
+        (first..first + count).map(move |item| Place { item, ..place.clone() })
     }
 
     pub(super) fn id(&self, letter: char) -> String {

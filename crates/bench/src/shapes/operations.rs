@@ -47,7 +47,7 @@ pub(super) const OPERATIONS: &[Shape] = &[
     shape("GET", CAPABILITIES, "", Nothing, &[]),
     // Queues
     shape("GET", QUEUES, "routes", ManyQueues, &[]).holds(Times("{\"name\":\"s", &[2])),
-    shape("PUT", QUEUE, "", Nothing, &[]),
+    shape("PUT", QUEUE, "", NoQueue, &[]),
     shape("DELETE", QUEUE, "dependencies", OwnQueue("dependencies", DEPENDENT), &["?cascade"]),
     shape("DELETE", QUEUE, "routes", OwnQueue("routes", 200), &["?cascade"]),
     shape("GET", STATS, "routes", ManyQueues, &[]).holds(Times("{\"route\":\"r", &[ROUTED_TASKS, STATS_ROUTES / ROUTED_TASKS])),

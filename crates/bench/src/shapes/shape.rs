@@ -26,6 +26,8 @@ pub(super) enum World {
 pub(super) enum Before {
     /// The queue, without a task.
     Nothing,
+    /// Not even the queue: each client has one of its own, which is not there yet.
+    NoQueue,
     /// The tasks that all reads share.
     Stored(World),
     /// A pending task for each client, with what is heavy in the shape.
@@ -169,7 +171,7 @@ impl Shape {
 
     /// Returns true if each client has a queue of its own.
     pub(super) fn has_own_queue(&self) -> bool {
-        matches!(self.before, Before::OwnQueue(..) | Before::LimitedQueue) || self.path == "/api/v2/queues/{queue}"
+        matches!(self.before, Before::NoQueue | Before::OwnQueue(..) | Before::LimitedQueue)
     }
 
     /// The queue of a client.

@@ -123,62 +123,55 @@ impl Preparer {
 
     /// Stores what a shape needs for these clients.
     pub(super) fn prepare(&mut self, shape: &Shape, clients: usize, place: &mut Place<'_>) -> Result<()> {
-        let (turn, size, shared) = (place.turn, self.size, queue(place.turn, None));
-        let of_clients: Vec<Place<'_>> = (0..clients).map(|client| Place { client, ..place.clone() }).collect();
-        match shape.before {
-            Before::Stored(_) | Before::ManyQueues => {}
-            Before::OwnQueue(..) | Before::LimitedQueue => {
-                (0..clients).try_for_each(|client| self.succeed("PUT", &queue(turn, Some(client)), ""))?;
+        let size = self.size;
+        // What is heavy in the tasks of a client and how many there are, and for how many clients.
+        let (heavy, tasks, owners) = match shape.before {
+            Before::Pending | Before::Cancelled => (shape.heavy, 1, clients),
+            Before::Running(_) => ("", shape.items(place), clients),
+            Before::Output(_) => ("", 1, clients),
+            Before::Shared(heavy, tasks) | Before::SharedCancelled(heavy, tasks) => (heavy, size.of(tasks), 1),
+            Before::OwnQueue(heavy, tasks) => (heavy, (size.of(tasks) / clients).max(1), clients),
+            _ => ("", 0, clients),
+        };
+        place.matching = tasks;
+        let (queue, of_clients) = (shape.queue(place), place.of_clients(clients));
+        for place in &of_clients[..owners] {
+            let queue = shape.queue(place);
+            if shape.before != Before::NoQueue {
+                self.succeed("PUT", &queue, "")?;
             }
-            _ => self.succeed("PUT", &shared, "")?,
+            let tasks = Place { heavy, ..place.clone() }.items(0, tasks);
+            self.create(&queue, tasks.clone())?;
+            match shape.before {
+                Before::Running(_) => self.claim(&queue, tasks)?,
+                Before::Output(text) => {
+                    self.claim(&queue, tasks)?;
+                    self.print(&queue, place, text)?;
+                }
+                Before::LimitedQueue => {
+                    let limits = json!({ "route_limits": largest("route_limits", place) });
+                    self.succeed("PATCH", &format!("{queue}/settings"), &limits.to_string())?;
+                }
+                Before::OwnWorker => self.report(&queue, place)?,
+                _ => {}
+            }
         }
         match shape.before {
-            Before::Nothing | Before::Stored(_) => {}
-            Before::Pending | Before::Cancelled => self.create(&shared, of_clients.into_iter())?,
-            Before::Running(_) => {
-                of_clients.iter().try_for_each(|place| self.run(&shared, place, shape.items(place)))?;
-            }
-            Before::Output(text) => {
-                for place in &of_clients {
-                    self.run(&shared, place, 1)?;
-                    self.print(&shared, place, text)?;
-                }
-            }
-            Before::Shared(heavy, tasks) | Before::SharedCancelled(heavy, tasks) => {
-                place.matching = size.of(tasks);
-                self.create(&shared, Place { heavy, ..place.clone() }.items(0, place.matching))?;
-            }
-            Before::OwnQueue(heavy, tasks) => {
-                for place in of_clients {
-                    let (own, tasks) = (queue(turn, Some(place.client)), (size.of(tasks) / clients).max(1));
-                    self.create(&own, Place { heavy, ..place }.items(0, tasks))?;
-                }
-            }
-            Before::LimitedQueue => {
-                let limits = json!({ "route_limits": largest("route_limits", place) }).to_string();
-                let path = |client| format!("{}/settings", queue(turn, Some(client)));
-                (0..clients).try_for_each(|client| self.succeed("PATCH", &path(client), &limits))?;
+            Before::Cancelled | Before::SharedCancelled(..) => {
+                self.succeed("POST", &format!("{queue}/tasks/bulk/cancel"), r#"{"filter":"priority>-1"}"#)
             }
             Before::Workers(least) => {
-                let mut places = place.items(0, size.of(WORKERS).max(least));
-                places.try_for_each(|place| self.report(&shared, &place))?;
+                place.items(0, size.of(WORKERS).max(least)).try_for_each(|place| self.report(&queue, &place))
             }
-            Before::OwnWorker => of_clients.iter().try_for_each(|place| self.report(&shared, place))?,
-            Before::ManyQueues => self.fill_queues(place)?,
-            Before::Waiting => self.create_waiting(&shared, &of_clients, place)?,
+            Before::ManyQueues => self.fill_queues(place),
+            Before::Waiting => self.create_waiting(&queue, &of_clients, place),
+            _ => Ok(()),
         }
-        if matches!(shape.before, Before::Cancelled | Before::SharedCancelled(..)) {
-            self.succeed("POST", &format!("{shared}/tasks/bulk/cancel"), r#"{"filter":"priority>-1"}"#)?;
-        }
-        Ok(())
     }
 
-    /// Creates the tasks of a client and claims each with the run of the same number.
-    fn run(&mut self, queue: &str, place: &Place<'_>, items: usize) -> Result<()> {
-        let place = Place { heavy: "", ..place.clone() };
-        self.create(queue, place.items(0, items))?;
-        let runs: Value = place.items(0, items).map(|place| place.id('r')).collect();
-        let claim = json!({ "route": route(), "run_ids": runs });
+    /// Claims the tasks of a client, each with the run of the same number.
+    fn claim<'p>(&mut self, queue: &str, places: impl Iterator<Item = Place<'p>>) -> Result<()> {
+        let claim = json!({ "route": route(), "run_ids": places.map(|place| place.id('r')).collect::<Value>() });
         self.succeed("POST", &format!("{queue}/tasks/batch/claim"), &claim.to_string())
     }
 

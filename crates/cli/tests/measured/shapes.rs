@@ -5,23 +5,23 @@
 
 use std::path::Path;
 
-use taskqueue_bench::shapes::{Engine, check};
+use taskqueue_bench::shapes::{On, check};
 
 use crate::beside_others;
 
-fn holds_for_all_shapes(engine: Engine) {
+fn holds_for_all_shapes(on: On) {
     let _beside = beside_others();
     let folder = tempfile::tempdir().unwrap();
-    let wrong = check(engine, Path::new(env!("CARGO_BIN_EXE_taskqueue")), folder.path());
+    let wrong = check(on, Path::new(env!("CARGO_BIN_EXE_taskqueue")), folder.path());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn every_request_shape_keeps_the_cost_rules_on_sqlite() {
-    holds_for_all_shapes(Engine::Sqlite);
+    holds_for_all_shapes(On::Disk);
 }
 
 #[test]
 fn every_request_shape_keeps_the_cost_rules_on_postgresql() {
-    holds_for_all_shapes(Engine::Postgres);
+    holds_for_all_shapes(On::Postgres);
 }
