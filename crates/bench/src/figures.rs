@@ -3,35 +3,28 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
-/// Latencies of many requests, to three significant digits.
-#[derive(Clone, Debug)]
-pub(crate) struct Latencies(Histogram<u64>);
-
-impl Default for Latencies {
-    fn default() -> Self {
-        Self(Histogram::new(3).unwrap_or_else(|error| unreachable!("three digits are supported: {error}")))
-    }
-}
+/// Latencies of many requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Latencies(Vec<Duration>);
 
 impl Latencies {
     pub(crate) fn record(&mut self, latency: Duration) {
-        // The range grows with the values, so this does not fail.
-        let _ = self.0.record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+        self.0.push(latency);
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        let _ = self.0.add(&other.0);
+        self.0.extend_from_slice(&other.0);
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
     /// The milliseconds that this share (0 to 1) of all requests does not exceed; 0 when there are none.
     pub(crate) fn millis(&self, share: f64) -> f64 {
-        self.0.value_at_quantile(share) as f64 / 1e6
+        let (mut sorted, place) = (self.0.clone(), (share * self.0.len() as f64).ceil() as usize);
+        sorted.sort_unstable();
+        sorted.get(place.saturating_sub(1)).map_or(0.0, |latency| latency.as_secs_f64() * 1e3)
     }
 }
 

@@ -41,6 +41,9 @@ const CROWD: usize = 32;
 /// Sends all shapes, and adds what the worst of them did.
 pub(crate) async fn run(bench: &mut Bench, on: On) -> Result<()> {
     let rows = send_all(bench, on).await?;
+    if rows.is_empty() {
+        return Err(format!("no shape is called {:?}", bench.args.only).into());
+    }
     bench.add("shapes", rows.len() as f64);
     bench.add("shapes that break C1, C2, C3 or C5", rows.iter().filter(|row| !row.misses.is_empty()).count() as f64);
     Ok(())

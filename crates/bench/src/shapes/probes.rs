@@ -27,8 +27,8 @@ const QUEUE: &str = "probe";
 /// The number of the run that sends heartbeats; further ones follow. A load has no such numbers, and a run has one task over all queues.
 const FIRST: u64 = 1 << 35;
 /// From so many answers on there is a 99th percentile, and a median.
-pub(super) const ROUNDS: u64 = 100;
-const FEW: u64 = 5;
+pub(super) const ROUNDS: usize = 100;
+const FEW: usize = 5;
 /// How many times the time of an idle server is added to what is allowed: on a machine that does nothing else it is next to nothing.
 const MARGIN: f64 = 3.0;
 /// So that probes do not become the load.
@@ -100,7 +100,7 @@ impl Probes {
     }
 
     /// How often `/health` has answered so far.
-    pub(super) fn rounds(&self) -> u64 {
+    pub(super) fn rounds(&self) -> usize {
         self.probed.lock().taken[0].count()
     }
 
