@@ -26,9 +26,8 @@ use self::attack::{Measured, Target, measure};
 use self::fields::Size;
 use self::operations::OPERATIONS;
 use self::pages::PAGES;
-use self::probes::{OF_ALL, Probed, Probes};
+use self::probes::{Connection, OF_ALL, Probed, Probes};
 use self::shape::Shape;
-use self::world::Preparer;
 use crate::CommandLine;
 use crate::figures::progress;
 use crate::server::Bench;
@@ -73,8 +72,7 @@ async fn send_all(bench: &Bench, on: On) -> Result<Vec<Measured>> {
 
 /// Sends the shapes whose name contains a text, and tells of each as it goes.
 fn send(target: Target, on: On, only: &str) -> Result<Vec<Measured>> {
-    let mut preparer = Preparer::new(target.address, target.size);
-    preparer.prepare_world()?;
+    Connection::new(target.address).prepare_world(target.size)?;
     [target.address, target.idle].into_iter().try_for_each(Probes::prepare)?;
     let (mut rows, mut all, mut all_idle) = (Vec::<Measured>::new(), Probed::default(), Probed::default());
     let name = |shape: &Shape| format!("{on:?} {}", shape.name()).to_lowercase();

@@ -12,7 +12,6 @@ use super::fields::{Place, Size};
 use super::pages::{HIDDEN, PAGES};
 use super::probes::{Connection, HELD_UP_MILLIS, OF_ONE, OF_ONE_SMALL, Probed, Probes, ROUNDS, is_truthful_busy};
 use super::shape::{Least, Shape};
-use super::world::Preparer;
 use crate::Result;
 use crate::client::{Answer, text_behind};
 use crate::usage::{Usage, status_bytes};
@@ -73,14 +72,14 @@ pub(super) struct Target {
 /// Sends a shape by so many clients.
 pub(super) fn measure(target: Target, shape: &Shape, turn: usize, clients: usize) -> Result<Measured> {
     let Target { address, pid, size, .. } = target;
-    let mut preparer = Preparer::new(address, size);
+    let mut connection = Connection::new(address);
     let mut place = Place { heavy: shape.heavy, turn, ..Place::of(size) };
-    preparer.prepare(shape, clients, &mut place)?;
+    connection.prepare(shape, clients, &mut place)?;
     let places = place.of_clients(clients);
     let requests: Vec<Vec<u8>> =
-        places.iter().map(|place| written(&mut preparer, shape, place)).collect::<Result<_>>()?;
+        places.iter().map(|place| written(&mut connection, shape, place)).collect::<Result<_>>()?;
     let mut see = |place: &Place<'_>| -> Result<Option<Answer>> {
-        shape.witness(place).map(|path| preparer.get(&path)).transpose()
+        Ok(shape.witness(place).map(|path| connection.get(&path)).transpose()?)
     };
     let seen = places.iter().map(&mut see).collect::<Result<Vec<_>>>()?;
     // From here on the kernel counts the highest use anew.
@@ -102,7 +101,7 @@ pub(super) fn measure(target: Target, shape: &Shape, turn: usize, clients: usize
         }
     }
     for path in &probed.refused {
-        if preparer.get(path)?.status != 404 {
+        if connection.get(path)?.status != 404 {
             misses.push(format!("C5: {path} exists, though its creation was answered database_busy"));
         }
     }
@@ -113,7 +112,7 @@ pub(super) fn measure(target: Target, shape: &Shape, turn: usize, clients: usize
         // The small ones are waited for together, when all have been sent.
         misses.extend((size == Size::Full).then(|| still_busy(pid)).flatten());
     }
-    preparer.clean(turn)?;
+    connection.clean(turn)?;
     Ok(Measured { peak_bytes, misses, probed, idle })
 }
 
@@ -137,21 +136,21 @@ pub(super) fn still_busy(pid: u32) -> Option<String> {
 }
 
 /// The request of one client. A later page needs its cursor, and a form what its page carries unseen.
-fn written(preparer: &mut Preparer, shape: &Shape, place: &Place<'_>) -> Result<Vec<u8>> {
+fn written(connection: &mut Connection, shape: &Shape, place: &Place<'_>) -> Result<Vec<u8>> {
     let mut place = place.clone();
     if shape.has_cursor() {
-        place.cursor = Some(next_cursor(&preparer.get(&shape.target(&place))?)?);
+        place.cursor = Some(next_cursor(&connection.get(&shape.target(&place))?)?);
     }
     let mut hidden = Vec::new();
     if shape.is_form() {
         let has_form = PAGES.iter().any(|page| page.method == "GET" && page.path == shape.path);
-        let form = preparer.get(&if has_form { shape.target(&place) } else { "/ui/system".to_owned() })?;
+        let form = connection.get(&if has_form { shape.target(&place) } else { "/ui/system".to_owned() })?;
         for name in HIDDEN {
             let value = text_behind(&form.text(), &format!("name=\"{name}\" value=\""), &['"']).map(str::to_owned);
             hidden.extend(value.map(|value| (name, value)));
         }
     }
-    Ok(shape.request(preparer.connection.address, &place, &hidden))
+    Ok(shape.request(connection.address, &place, &hidden))
 }
 
 /// Where the page behind the first one begins, in an answer of the API or in the link of a page of the dashboard.

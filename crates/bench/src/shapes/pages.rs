@@ -90,9 +90,8 @@ pub(super) const PAGES: &[Shape] = &[
     shape("GET", "/ui/queues/{queue}/tasks/{task}/delete", "dependencies", Stored(World::Dependent), &[]).holds(Times("<code class=\"soft\">t_", &[1])),
     shape("POST", "/ui/queues/{queue}/tasks/{task}/delete", "dependencies", Pending, &[]),
     // Workers and routes of a queue
-    shape("GET", "/ui/queues/{queue}/workers", "all", Workers(0), &["?filter=worker_filter"]).holds(Times(WORKER_ROW, &[ROWS])),
-    // However small the run, one page has this many.
-    shape("GET", "/ui/queues/{queue}/workers", "cursor", Workers(2 * ROWS), &["?filter=worker_filter ?cursor"]).holds(Times(WORKER_ROW, &[ROWS])),
+    shape("GET", "/ui/queues/{queue}/workers", "all", Workers, &["?filter=worker_filter"]).holds(Times(WORKER_ROW, &[ROWS])),
+    shape("GET", "/ui/queues/{queue}/workers", "cursor", Workers, &["?filter=worker_filter ?cursor"]).holds(Times(WORKER_ROW, &[ROWS])),
     shape("GET", "/ui/queues/{queue}/routes", "routes", Stored(World::Routes), &["?find='r"]).holds(Times("status=running&#38;filter=%22r", &[SHOWN_ROUTES])),
     // Results side by side
     shape("GET", "/ui/queues/{queue}/compare", "args", Stored(World::Large), &[COMPARE, SELECTORS]).holds(Times(COMPARED_ROW, &[ROWS])),

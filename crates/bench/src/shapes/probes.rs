@@ -224,6 +224,10 @@ impl Connection {
         self.send(&with_body(method, self.address, path, body))
     }
 
+    pub(super) fn get(&mut self, path: &str) -> io::Result<Answer> {
+        self.call("GET", path, "")
+    }
+
     pub(super) fn send(&mut self, request: &[u8]) -> io::Result<Answer> {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         let is_closed = |error: &io::Error| {

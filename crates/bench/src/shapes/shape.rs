@@ -46,8 +46,8 @@ pub(super) enum Before {
     OwnQueue(&'static str, usize),
     /// A queue for each client, with as many limits of routes as can be.
     LimitedQueue,
-    /// As many workers as two pages show, and not fewer than these, however small the run.
-    Workers(usize),
+    /// As many workers as two pages show.
+    Workers,
     /// A worker for each client.
     OwnWorker,
     /// Many queues with many routes each.

@@ -1,7 +1,6 @@
 //! What is stored before a shape is sent: what all reads share, once, and what belongs to one turn of one shape. A turn has queues and
 //! identifiers of its own, and its queues are deleted behind it.
 
-use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -27,6 +26,8 @@ const DEPENDENT_TASKS: usize = 200;
 pub(super) const STORED_TASKS: usize = LARGE_TASKS + SMALL_TASKS + ROUTED_TASKS + DEPENDENT_TASKS;
 /// Workers of two pages, so that there is a full one behind the first.
 pub(super) const WORKERS: usize = 2 * PAGE_LIMIT_MAX as usize;
+/// However small the run, a page of the dashboard has 100.
+const LEAST_WORKERS: usize = 200;
 /// Queues with as many routes as `ROUTED_TASKS` have.
 const ROUTED_QUEUES: usize = 60;
 
@@ -55,26 +56,13 @@ fn routed_tasks(size: Size) -> usize {
     size.of(ROUTED_TASKS).max(groups / size.of(TASK_ROUTES) + 1)
 }
 
-/// Prepares and asks, one request after the other.
-pub(super) struct Preparer {
-    pub(super) connection: Connection,
-    size: Size,
-}
-
-impl Preparer {
-    pub(super) fn new(address: SocketAddr, size: Size) -> Self {
-        Self { connection: Connection::new(address), size }
-    }
-
-    pub(super) fn get(&mut self, path: &str) -> Result<Answer> {
-        Ok(self.connection.call("GET", path, "")?)
-    }
-
+/// Prepares, one request after the other.
+impl Connection {
     /// Sends something about a queue, for a while again while the server says that it is busy.
-    fn send(&mut self, method: &str, path: &str, body: &str) -> Result<Answer> {
+    fn about_queue(&mut self, method: &str, path: &str, body: &str) -> Result<Answer> {
         let begin = Instant::now();
         loop {
-            let answer = self.connection.call(method, &format!("/api/v2/queues/{path}"), body)?;
+            let answer = self.call(method, &format!("/api/v2/queues/{path}"), body)?;
             if answer.status != 503 || begin.elapsed() >= PATIENCE {
                 return Ok(answer);
             }
@@ -84,13 +72,13 @@ impl Preparer {
 
     /// Sends what must succeed.
     fn succeed(&mut self, method: &str, path: &str, body: &str) -> Result<()> {
-        let answer = self.send(method, path, body)?.succeed().map(drop);
+        let answer = self.about_queue(method, path, body)?.succeed().map(drop);
         answer.map_err(|error| format!("preparing: {method} {path}: {error}").into())
     }
 
     /// Stores what all reads share.
-    pub(super) fn prepare_world(&mut self) -> Result<()> {
-        let (name, size) = (queue(0, None), self.size);
+    pub(super) fn prepare_world(&mut self, size: Size) -> Result<()> {
+        let name = queue(0, None);
         self.succeed("PUT", &name, "")?;
         let small = Place { heavy: "", ..stored(World::Large, size) };
         self.create(&name, small.items(0, size.of(SMALL_TASKS)))?;
@@ -123,7 +111,7 @@ impl Preparer {
 
     /// Stores what a shape needs for these clients.
     pub(super) fn prepare(&mut self, shape: &Shape, clients: usize, place: &mut Place<'_>) -> Result<()> {
-        let size = self.size;
+        let size = place.size;
         // What is heavy in the tasks of a client and how many there are, and for how many clients.
         let (heavy, tasks, owners) = match shape.before {
             Before::Pending | Before::Cancelled => (shape.heavy, 1, clients),
@@ -160,8 +148,8 @@ impl Preparer {
             Before::Cancelled | Before::SharedCancelled(..) => {
                 self.succeed("POST", &format!("{queue}/tasks/bulk/cancel"), r#"{"filter":"priority>-1"}"#)
             }
-            Before::Workers(least) => {
-                place.items(0, size.of(WORKERS).max(least)).try_for_each(|place| self.report(&queue, &place))
+            Before::Workers => {
+                place.items(0, size.of(WORKERS).max(LEAST_WORKERS)).try_for_each(|place| self.report(&queue, &place))
             }
             Before::ManyQueues => self.fill_queues(place),
             Before::Waiting => self.create_waiting(&queue, &of_clients, place),
@@ -194,12 +182,12 @@ impl Preparer {
     /// As many queues with many routes as there is room for.
     fn fill_queues(&mut self, place: &Place<'_>) -> Result<()> {
         let place = Place { heavy: "distinct", ..place.clone() };
-        let tasks: Vec<String> = place.items(0, self.size.of(ROUTED_TASKS)).map(|place| task(&place)).collect();
-        for number in 0..self.size.of(ROUTED_QUEUES) {
+        let tasks: Vec<String> = place.items(0, place.size.of(ROUTED_TASKS)).map(|place| task(&place)).collect();
+        for number in 0..place.size.of(ROUTED_QUEUES) {
             let own = queue(place.turn, Some(number));
             self.succeed("PUT", &own, "")?;
             let path = format!("/api/v2/queues/{own}/tasks/batch/create");
-            let answer = self.connection.call("POST", &path, &create_all(&tasks))?;
+            let answer = self.call("POST", &path, &create_all(&tasks))?;
             // There is no room for more.
             if answer.status == 503 && number > 0 {
                 break;
@@ -211,7 +199,7 @@ impl Preparer {
 
     /// Tasks that wait for that of each client, and as many that wait for each of these.
     fn create_waiting(&mut self, queue: &str, of_clients: &[Place<'_>], place: &Place<'_>) -> Result<()> {
-        let each = self.size.of(DEPENDENTS_READ);
+        let each = place.size.of(DEPENDENTS_READ);
         let id = |item: usize| Place { item, ..place.clone() }.id('t');
         let first: Vec<String> = of_clients.iter().map(|place| place.id('t')).collect();
         let near = (1..=each).map(|item| json!({ "id": id(item), "dependencies": first }));
@@ -225,7 +213,7 @@ impl Preparer {
     pub(super) fn clean(&mut self, turn: usize) -> Result<()> {
         let listed = self.get("/api/v2/queues")?;
         for name in listed.text().split('"').filter(|word| word.starts_with(&format!("s{turn}-"))) {
-            self.send("DELETE", &format!("{name}?cascade=true"), "")?;
+            self.about_queue("DELETE", &format!("{name}?cascade=true"), "")?;
         }
         Ok(())
     }
