@@ -56,7 +56,7 @@ fn routed_tasks(size: Size) -> usize {
     size.of(ROUTED_TASKS).max(groups / size.of(TASK_ROUTES) + 1)
 }
 
-/// Prepares, one request after the other.
+/// How shapes are prepared: one request after the other.
 impl Connection {
     /// Sends something about a queue, for a while again while the server says that it is busy.
     fn about_queue(&mut self, method: &str, path: &str, body: &str) -> Result<Answer> {
