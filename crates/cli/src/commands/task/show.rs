@@ -506,7 +506,7 @@ mod tests {
         let mut view = WatchView::new(QueueName::parse("default").unwrap(), Some(named));
         let args = JsonObject::from_canonical(r#"{"lr":0.25}"#);
         view.update(page(vec![Task { args, name: Some("first".into()), ..task(1) }]), Instant::now());
-        assert_eq!(shown(&view, 40, 4)[..2], ["ID              args.lr", "t_000000000001     0.25"]);
+        assert_eq!(shown(&view, 40, 4)[..2], ["id              args.lr", "t_000000000001  0.25"]);
     }
 
     #[test]
