@@ -56,7 +56,8 @@ fn each_starving_route_is_told_with_how_long_its_oldest_task_waits() {
 
 #[test]
 fn a_queue_fails_if_some_runs_and_not_too_few_of_all_did() {
-    let cases: [(&[(u64, u64, u64)], bool); 2] = [
+    type Case<'a> = (&'a [(u64, u64, u64)], bool);
+    let cases: [Case<'_>; 2] = [
         (&[(0, 0, 0), (0, 2, 0), (28, 3, 0), (1_000_000, 99_999, 0)], false),
         (&[(0, 3, 0), (27, 3, 0), (20, 3, 7)], true),
     ];

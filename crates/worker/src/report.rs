@@ -452,7 +452,8 @@ mod tests {
 
     #[test]
     fn only_an_answer_about_the_run_decides_about_it() {
-        let cases: [(&[(u16, &str)], ErrorClass, bool); 11] = [
+        type Case<'a> = (&'a [(u16, &'a str)], ErrorClass, bool);
+        let cases: [Case<'_>; 11] = [
             (&[(409, "stale_run"), (409, "run_id_conflict")], ErrorClass::RunOver, false),
             (&[(409, "run_finalized"), (404, "task_not_found")], ErrorClass::RunOver, true),
             (&[(404, "queue_not_found")], ErrorClass::RunOver, true),

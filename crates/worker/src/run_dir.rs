@@ -504,7 +504,8 @@ mod tests {
 
     #[test]
     fn only_we_and_root_can_replace_anything_in_a_parent_folder() {
-        let cases: [(&[(u32, u32, u32)], Result<(), OwnershipProblem>); 7] = [
+        type Case<'a> = (&'a [(u32, u32, u32)], Result<(), OwnershipProblem>);
+        let cases: [Case<'_>; 7] = [
             (&[(0, 0, 0o755), (0, 0, 0o1777), (0, 50, 0o1775), (1000, 1000, 0o755), (1000, 1000, 0o775)], Ok(())),
             (&[(1000, 1000, 0o1777)], Ok(())),
             (&[(0, 0, 0o777), (1000, 1000, 0o777)], Err(OwnershipProblem::WorldWritable)),
