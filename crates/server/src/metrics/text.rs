@@ -322,22 +322,27 @@ mod tests {
              text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
             "text/plain;version=0.0.4;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.2",
         ];
-        let cases: [(&[&[&str]], TextFormat); 10] = [
-            (&[&[], &[""], &["*/*"], &["text/plain"]], TextFormat::Plain),
-            (&[&["text/html,application/xhtml+xml,*/*;q=0.8"], &["application/json"]], TextFormat::Plain),
-            (&[&["application/openmetrics-text;q=0"], &["application/openmetrics-text;q=much"]], TextFormat::Plain),
-            (&[&["application/openmetrics-text;version=2.0.0"]], TextFormat::Plain),
-            (&[&["text/*", "application/openmetrics-text;q=0.9"], &[PROMETHEUS[0]]], TextFormat::Plain),
-            (&[&[PROMETHEUS[3]]], TextFormat::Plain),
-            (&[&["application/openmetrics-text"]], TextFormat::OpenMetrics),
-            (&[&["Application/OpenMetrics-Text; Version=\"1.0.0\"; Q=0.1"]], TextFormat::OpenMetrics),
-            (&[&["text/plain", "application/openmetrics-text"], &[PROMETHEUS[1]]], TextFormat::OpenMetrics),
-            (&[&[PROMETHEUS[2]]], TextFormat::OpenMetrics),
+        let cases: [(&[&str], TextFormat); 17] = [
+            (&[], TextFormat::Plain),
+            (&[""], TextFormat::Plain),
+            (&["*/*"], TextFormat::Plain),
+            (&["text/plain"], TextFormat::Plain),
+            (&["text/html,application/xhtml+xml,*/*;q=0.8"], TextFormat::Plain),
+            (&["application/json"], TextFormat::Plain),
+            (&["application/openmetrics-text"], TextFormat::OpenMetrics),
+            (&["Application/OpenMetrics-Text; Version=\"1.0.0\"; Q=0.1"], TextFormat::OpenMetrics),
+            (&["application/openmetrics-text;q=0"], TextFormat::Plain),
+            (&["application/openmetrics-text;q=much"], TextFormat::Plain),
+            (&["application/openmetrics-text;version=2.0.0"], TextFormat::Plain),
+            (&["text/*", "application/openmetrics-text;q=0.9"], TextFormat::Plain),
+            (&["text/plain", "application/openmetrics-text"], TextFormat::OpenMetrics),
+            (&[PROMETHEUS[0]], TextFormat::Plain),
+            (&[PROMETHEUS[1]], TextFormat::OpenMetrics),
+            (&[PROMETHEUS[2]], TextFormat::OpenMetrics),
+            (&[PROMETHEUS[3]], TextFormat::Plain),
         ];
-        for (headers, expected) in cases {
-            for accept in headers {
-                assert_eq!(asked_for(accept), expected, "{accept:?}");
-            }
+        for (accept, expected) in cases {
+            assert_eq!(asked_for(accept), expected, "{accept:?}");
         }
     }
 }
