@@ -97,7 +97,7 @@ pub async fn check(address: Address, schema: &str, watch: &mut Watch<'_>) -> Res
     if !report.findings.is_sound() {
         return Ok(report);
     }
-    let session = Session::new(client, schema.clone(), &[], std::sync::Arc::default()).await.map_err(failed)?;
+    let session = Session::new(client, schema.clone());
     match check_rules(&session, watch, &mut report).await {
         Ok(()) => Ok(report),
         Err(Stop::Interrupted) => Err(CheckError::Interrupted),

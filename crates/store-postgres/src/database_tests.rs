@@ -15,7 +15,6 @@ use crate::failure::failed;
 use crate::readers::ConnectionSource;
 use crate::rows::error_text;
 use crate::session::{Param, Schema, Session};
-use crate::statements::READER;
 
 /// The key of the queue `q`.
 pub(crate) const QUEUE_KEY: i64 = 7;
@@ -45,9 +44,7 @@ impl ConnectionSource for Plain {
             let (client, connection) = connected.map_err(|error| failed("connecting", &error))?;
             tokio::spawn(connection);
             let unnamed = Arc::new(AtomicBool::new(false));
-            Session::new(client, Schema::new("taskqueue"), READER, unnamed)
-                .await
-                .map_err(|error| failed("preparing", &error))
+            Ok(Session::new(client, Schema::new("taskqueue")).preparing(unnamed))
         })
     }
 

@@ -151,7 +151,7 @@ impl PostgresStore {
         for weakness in &weaknesses {
             tracing::warn!("THE DATABASE MAY LOSE ACKNOWLEDGED WRITES: {weakness}");
         }
-        let session = connector.session(&[]).await.map_err(|error| failed(&error))?;
+        let session = connector.session().await.map_err(|error| failed(&error))?;
         let now = clock.as_ref().map(|clock| clock.now().as_micros());
         set_time(&session, now).await.map_err(|error| failed(&failure::describe(&error)))?;
         let secret = installation_secret(&session).await.map_err(|why| failed(&why))?;

@@ -18,7 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::{Address, HostConfig};
 use crate::failure::describe;
-use crate::session::{Schema, Session, Sql};
+use crate::session::{Schema, Session};
 use crate::{random_u64, tls};
 
 /// The oldest PostgreSQL that is tested, as `server_version_num`.
@@ -194,12 +194,18 @@ impl Connector {
         Err(failure)
     }
 
-    /// A connection with statements prepared.
-    pub(crate) async fn session(&self, statements: &[&'static Sql]) -> Result<Session, ConnectError> {
-        let client = self.client(None).await?;
-        let session = Session::new(client, self.schema.clone(), statements, Arc::clone(&self.unnamed));
+    /// A connection that prepares nothing.
+    pub(crate) async fn session(&self) -> Result<Session, ConnectError> {
+        Ok(Session::new(self.client(None).await?, self.schema.clone()))
+    }
+
+    /// A connection for a writer, and whether the database can name its transactions. A pooler may let a client wait for its first answer.
+    pub(crate) async fn writing_session(&self) -> Result<(Session, bool), ConnectError> {
+        let session = self.session().await?.preparing(Arc::clone(&self.unnamed));
         let limit = self.address.connect_timeout();
-        Ok(timeout(limit, session).await.map_err(|_| ConnectError::Timeout(limit))??)
+        let asked = async { (session.can_name_transactions().await, session.let_client_be_watched().await).0 };
+        let settles = timeout(limit, asked).await.map_err(|_| ConnectError::Timeout(limit))?;
+        Ok((session, settles))
     }
 
     /// Asks the database to cancel the statement of a connection, with a timeout. The result is not known.

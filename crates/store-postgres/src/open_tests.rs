@@ -2,9 +2,11 @@
 
 use std::net::TcpListener;
 
-use taskqueue_test_postgres::{Cluster, Database, eventually};
+use taskqueue_test_postgres::{Cluster, Database, PoolMode, Pooler, eventually};
 
 use super::*;
+use crate::database_tests::migrated;
+use crate::failure::{Cause, cause};
 use crate::statements;
 
 pub(crate) fn connector(url: &str) -> Connector {
@@ -152,7 +154,7 @@ fn what_a_killed_server_holds_is_free_soon_also_during_a_long_statement() {
     let connector = Arc::new(connector(&database.url()));
     let killed = tokio::runtime::Runtime::new().unwrap();
     killed.block_on(async {
-        let session = connector.session(&[]).await.unwrap();
+        let session = connector.session().await.unwrap();
         session.let_client_be_watched().await;
         session.execute_text("BEGIN; SELECT 1 FROM held FOR UPDATE").await.unwrap();
         tokio::spawn(async move { session.execute_text(LONG).await });
@@ -164,13 +166,85 @@ fn what_a_killed_server_holds_is_free_soon_also_during_a_long_statement() {
 }
 
 #[tokio::test]
-async fn a_session_has_its_statements() {
-    let database = Cluster::shared().database();
+async fn a_session_prepares_what_it_executes_again() {
+    let database = migrated(Cluster::shared());
     let connector = connector(&database.url());
-    let mut client = connector.open().await.unwrap();
-    crate::migrate::migrate(&mut client, connector.schema(), &connector.hosts()).await.unwrap();
-    let session = connector.session(&[&statements::CHECK]).await.unwrap();
-    assert_eq!(session.query(&statements::CHECK, &[]).await.unwrap().len(), 1);
+    let (reading, writing) = (connector.session().await.unwrap(), connector.writing_session().await.unwrap().0);
+    for (session, prepared) in [(reading, [0, 0, 0]), (writing, [0, 1, 1])] {
+        for expected in prepared {
+            session.begin("BEGIN").await.unwrap();
+            // The second one is of connections that read.
+            for sql in [&statements::LOAD_CLOCK, &statements::CHECK] {
+                assert_eq!(session.query(sql, &[]).await.unwrap().len(), 1, "{}", sql.name);
+            }
+            session.execute_text("COMMIT").await.unwrap();
+            let count = session.client().query_typed("SELECT count(*) FROM pg_prepared_statements", &[]).await.unwrap();
+            assert_eq!(count[0].get::<_, i64>(0), expected);
+        }
+    }
+}
+
+async fn load_clock(session: &Session) -> Result<(), Error> {
+    session.begin("BEGIN").await?;
+    assert_eq!(session.query(&statements::LOAD_CLOCK, &[]).await?.len(), 1);
+    session.execute_text("COMMIT").await
+}
+
+/// A pooler of its own, a session that has prepared a statement on the only server process, one that holds this process, and the name.
+async fn prepared_behind_a_pooler(database: &Database) -> (Pooler, Connector, Session, Session, String) {
+    let pooler = Pooler::start(Cluster::shared(), database, PoolMode::Transaction);
+    let connector = connector(&pooler.url(database));
+    let (session, _) = connector.writing_session().await.unwrap();
+    load_clock(&session).await.unwrap();
+    load_clock(&session).await.unwrap();
+    let holder = connector.session().await.unwrap();
+    holder.execute_text("BEGIN").await.unwrap();
+    let names = holder.client().query_typed("SELECT name FROM pg_prepared_statements", &[]).await.unwrap();
+    let [name] = &names[..] else { panic!("{names:?}") };
+    (pooler, connector, session, holder, name.get(0))
+}
+
+/// There, another program may have left statements under our names: each of them would do something else than we mean.
+#[tokio::test]
+async fn names_are_not_used_on_another_server_process() {
+    let database = migrated(Cluster::shared());
+    let (_pooler, connector, session, holder, name) = prepared_behind_a_pooler(&database).await;
+    let other = connector.session().await.unwrap();
+    let trap = format!("PREPARE {name} AS INSERT INTO trap VALUES (1) RETURNING n");
+    other.execute_text(&format!("BEGIN; CREATE TABLE trap (n bigint); {trap}; COMMIT")).await.unwrap();
+    assert_eq!(cause(&load_clock(&session).await.unwrap_err()), Cause::StatementLost);
+    assert!(database.rows("SELECT n FROM trap").is_empty());
+
+    // From now on no session uses any, whatever process it has.
+    let (session, _) = connector.writing_session().await.unwrap();
+    for _ in 0..3 {
+        load_clock(&session).await.unwrap();
+    }
+    holder.execute_text("COMMIT").await.unwrap();
+    other.execute_text("BEGIN").await.unwrap();
+    load_clock(&session).await.unwrap();
+}
+
+/// A pooler keeps connections, and on them what a process prepared that has ended since.
+#[tokio::test]
+async fn names_that_are_taken_are_not_in_the_way() {
+    let database = migrated(Cluster::shared());
+    let (_pooler, connector, session, holder, name) = prepared_behind_a_pooler(&database).await;
+    // The driver numbers them through the whole process, in which other tests prepare some as well.
+    let last: usize = name.strip_prefix('s').unwrap().parse().unwrap();
+    let taken: String = (last + 1..last + 5_000).map(|number| format!("PREPARE s{number} AS SELECT 1;")).collect();
+    holder.execute_text(&format!("{taken} COMMIT")).await.unwrap();
+    let look = async |session: &Session| {
+        session.begin("BEGIN").await?;
+        session.query(&statements::PEEK_UPKEEP, &[&None::<i64>]).await?;
+        session.execute_text("COMMIT").await
+    };
+    look(&session).await.unwrap();
+    assert_eq!(cause(&look(&session).await.unwrap_err()), Cause::StatementLost);
+    let (session, _) = connector.writing_session().await.unwrap();
+    for _ in 0..3 {
+        look(&session).await.unwrap();
+    }
 }
 
 #[test]

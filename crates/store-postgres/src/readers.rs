@@ -63,7 +63,7 @@ pub(crate) trait ConnectionSource: Send + Sync + 'static {
 
 impl ConnectionSource for Connector {
     fn connect(&self) -> BoxFuture<'_, StoreResult<Session>> {
-        async { self.session(&[]).await.map_err(|error| error.to_store_error("connecting to read")) }.boxed()
+        async { self.session().await.map_err(|error| error.to_store_error("connecting to read")) }.boxed()
     }
 
     fn cancel(&self, token: CancelToken) -> BoxFuture<'static, ()> {

@@ -1,5 +1,6 @@
-//! One connection and its statements: prepared once per connection, or unnamed behind a pooler that drops prepared
-//! statements. The files in `sql/` use the schema `taskqueue`; here it is replaced by the actual one.
+//! One connection and its statements. A connection that writes prepares what it executes for the second time: it never executes most
+//! of its statements. Behind a pooler that drops prepared statements it goes on without. The files in `sql/` use the schema
+//! `taskqueue`; here it is replaced by the actual one.
 //!
 //! A session makes its plans anew. A generic plan is kept until the statistics of a table change, which autovacuum sees to
 //! about once a minute. One that was made while a table was empty reads all of it, and goes on when the table has filled. So plans
@@ -8,13 +9,14 @@
 use std::collections::HashMap;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
-use futures_util::future::try_join_all;
+use futures_util::FutureExt;
+use futures_util::future::try_join;
 use parking_lot::Mutex;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error, Row, RowStream, Statement};
+use tokio_postgres::{Client, Error, Row, RowStream, SimpleQueryMessage, Statement};
 
 use crate::failure::{Cause, cause, describe};
 use crate::statements::CURRENT_TRANSACTION;
@@ -32,6 +34,8 @@ pub(crate) struct Sql {
     pub(crate) text: LazyLock<String>,
     /// The types of its parameters.
     pub(crate) types: LazyLock<Vec<Type>>,
+    /// Whether connections that write prepare it.
+    pub(crate) is_prepared: bool,
 }
 
 /// The schema that the tables live in.
@@ -58,47 +62,63 @@ impl Schema {
     }
 }
 
-/// A connection with its prepared statements.
+/// A connection.
 pub(crate) struct Session {
     client: Client,
     schema: Schema,
-    prepared: HashMap<&'static str, Statement>,
-    /// The server process that has prepared them.
-    backend_pid: Option<i32>,
-    /// Shared by all sessions of the process: do not prepare statements.
+    /// Of one that writes.
+    prepared: Option<Prepared>,
+}
+
+/// What a connection has prepared.
+struct Prepared {
+    /// Those that were executed, by name.
+    statements: Mutex<HashMap<&'static str, Known>>,
+    /// The server process of the first transaction, in which all of them are prepared.
+    backend_pid: OnceLock<String>,
+    /// Shared by all sessions of the process: use no prepared statements any more.
     unnamed: Arc<AtomicBool>,
     plan_age: PlanAge,
 }
 
+enum Known {
+    Executed,
+    /// Perhaps several times in one pipeline.
+    BeingPrepared,
+    Prepared(Statement),
+}
+
+/// How a statement is sent.
+enum Sent {
+    Prepared(Statement),
+    /// As text, and whether it is prepared for the next time.
+    Text(bool),
+}
+
+impl Prepared {
+    fn sent(&self, sql: &'static Sql) -> Sent {
+        let mut statements = self.statements.lock();
+        let (known, sent) = match statements.get(sql.name) {
+            Some(Known::Prepared(statement)) => return Sent::Prepared(statement.clone()),
+            Some(Known::Executed) => (Known::BeingPrepared, Sent::Text(true)),
+            Some(Known::BeingPrepared) => return Sent::Text(false),
+            None => (Known::Executed, Sent::Text(false)),
+        };
+        statements.insert(sql.name, known);
+        sent
+    }
+}
+
 impl Session {
-    /// Prepares statements on a new connection, unless `unnamed` is set.
-    pub(crate) async fn new(
-        client: Client,
-        schema: Schema,
-        statements: &[&'static Sql],
-        unnamed: Arc<AtomicBool>,
-    ) -> Result<Self, Error> {
-        let (prepared, plan_age) = (HashMap::new(), PlanAge::default());
-        let mut session = Self { client, schema, prepared, backend_pid: None, unnamed, plan_age };
-        if !statements.is_empty() && !session.unnamed.load(Ordering::Relaxed) {
-            // In one transaction, so that a pooler keeps one server process.
-            session.execute_text("BEGIN").await?;
-            let rows = session.client.query_typed("SELECT pg_backend_pid()", &[]).await?;
-            session.backend_pid = rows.first().map(|row| row.try_get(0)).transpose()?;
-            let prepare = |sql: &&'static Sql| {
-                let (name, types, text) = (sql.name, &sql.types, session.schema.apply(&sql.text));
-                let client = &session.client;
-                async move { Ok::<_, Error>((name, client.prepare_typed(&text, types).await?)) }
-            };
-            // Behind a pooler, a statement of an earlier client may have the same name.
-            match try_join_all(statements.iter().map(prepare)).await {
-                Ok(prepared) => session.prepared = prepared.into_iter().collect(),
-                Err(error) if cause(&error) == Cause::StatementLost => session.check_pooler(&error),
-                Err(error) => return Err(error),
-            }
-            session.execute_text("ROLLBACK").await?;
-        }
-        Ok(session)
+    /// One that prepares nothing.
+    pub(crate) fn new(client: Client, schema: Schema) -> Self {
+        Self { client, schema, prepared: None }
+    }
+
+    /// One that prepares, as long as `unnamed` is not set.
+    pub(crate) fn preparing(self, unnamed: Arc<AtomicBool>) -> Self {
+        let (statements, backend_pid, plan_age) = (Mutex::default(), OnceLock::new(), PlanAge::default());
+        Self { prepared: Some(Prepared { statements, backend_pid, unnamed, plan_age }), ..self }
     }
 
     /// The connection, for statements that are not in `sql/`.
@@ -106,20 +126,59 @@ impl Session {
         &self.client
     }
 
+    /// What it has prepared, unless a pooler drops that.
+    fn prepared(&self) -> Option<&Prepared> {
+        self.prepared.as_ref().filter(|prepared| !prepared.unnamed.load(Ordering::Relaxed))
+    }
+
     /// How old its plans are; nothing if it keeps none.
     pub(crate) fn plan_age(&self) -> Option<&PlanAge> {
-        Some(&self.plan_age).filter(|_| !self.prepared.is_empty())
+        self.prepared().map(|prepared| &prepared.plan_age)
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
 
+    fn sent(&self, sql: &'static Sql) -> Sent {
+        self.prepared().filter(|_| sql.is_prepared).map_or(Sent::Text(false), |prepared| prepared.sent(sql))
+    }
+
     pub(crate) async fn query(&self, sql: &'static Sql, params: Params<'_>) -> Result<Vec<Row>, Error> {
-        match self.prepared.get(sql.name) {
-            Some(statement) => self.client.query(statement, params).await.inspect_err(|error| self.check_pooler(error)),
-            None => self.client.query_typed(&self.schema.apply(&sql.text), &typed(sql, params)).await,
+        match self.sent(sql) {
+            Sent::Prepared(statement) => {
+                self.client.query(&statement, params).await.inspect_err(|error| self.check_pooler(error))
+            }
+            Sent::Text(prepares) => {
+                let (text, params) = (self.schema.apply(&sql.text), typed(sql, params));
+                self.preparing_behind(prepares, sql, &text, self.client.query_typed(&text, &params)).await
+            }
         }
+    }
+
+    /// Prepares a statement in the round trip in which it is executed: what is sent at once keeps its order, and one that cannot be sent
+    /// fails at once, before `COMMIT` is sent behind it.
+    async fn preparing_behind<T>(
+        &self,
+        prepares: bool,
+        sql: &'static Sql,
+        text: &str,
+        executed: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let Some(Prepared { statements, .. }) = self.prepared.as_ref().filter(|_| prepares) else {
+            return executed.await;
+        };
+        let prepared = self.client.prepare_typed(text, &sql.types).map(|prepared| match prepared {
+            // What was executed has its own answer.
+            Err(error) if cause(&error) == Cause::Lost => Ok(Known::Executed),
+            prepared => prepared.map(Known::Prepared),
+        });
+        // Behind a pooler, a statement of an earlier client may have the same name, and the transaction fails by that.
+        let both = try_join(executed, prepared).await.inspect_err(|error| self.check_pooler(error));
+        let (executed, known) =
+            both.map_or_else(|error| (Err(error), Known::Executed), |(rows, known)| (Ok(rows), known));
+        statements.lock().insert(sql.name, known);
+        executed
     }
 
     /// The first row of a statement, if there is one.
@@ -129,11 +188,14 @@ impl Session {
 
     /// How many rows a statement changed.
     pub(crate) async fn execute(&self, sql: &'static Sql, params: Params<'_>) -> Result<u64, Error> {
-        match self.prepared.get(sql.name) {
-            Some(statement) => {
-                self.client.execute(statement, params).await.inspect_err(|error| self.check_pooler(error))
+        match self.sent(sql) {
+            Sent::Prepared(statement) => {
+                self.client.execute(&statement, params).await.inspect_err(|error| self.check_pooler(error))
             }
-            None => self.client.execute_typed(&self.schema.apply(&sql.text), &typed(sql, params)).await,
+            Sent::Text(prepares) => {
+                let (text, params) = (self.schema.apply(&sql.text), typed(sql, params));
+                self.preparing_behind(prepares, sql, &text, self.client.execute_typed(&text, &params)).await
+            }
         }
     }
 
@@ -161,20 +223,31 @@ impl Session {
         self.client.query_typed(&CURRENT_TRANSACTION.text, &[]).await.is_ok()
     }
 
-    /// Executes `text`, which begins a transaction that uses prepared statements. If a pooler has assigned another server
-    /// process to this connection, this fails before anything else runs: there, our names may belong to other statements.
+    /// Executes `text`, which begins a transaction that may use prepared statements. If a pooler has assigned another server
+    /// process to this connection than in the first one, this fails before anything else runs: there, our names may belong to other
+    /// statements.
     pub(crate) async fn begin(&self, text: &str) -> Result<(), Error> {
-        let begun = match self.backend_pid.filter(|_| !self.prepared.is_empty()) {
-            None => self.execute_text(text).await,
-            Some(pid) => self.execute_text(&format!("{text}; SELECT 1 / (pg_backend_pid() = {pid})::int4")).await,
-        };
-        begun.inspect_err(|error| self.check_pooler(error))
+        let Some(Prepared { backend_pid, .. }) = self.prepared() else { return self.execute_text(text).await };
+        if let Some(pid) = backend_pid.get() {
+            let begun = self.execute_text(&format!("{text}; SELECT 1 / (pg_backend_pid() = {pid})::int4")).await;
+            return begun.inspect_err(|error| self.check_pooler(error));
+        }
+        let answer = self.client.simple_query(&format!("{text}; SELECT pg_backend_pid()")).await?;
+        let pid = answer.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        if let Some(pid) = pid {
+            backend_pid.get_or_init(|| pid.to_owned());
+        }
+        Ok(())
     }
 
     /// If a pooler has dropped a prepared statement, this process prepares no more statements. The caller must discard the
     /// connection.
     fn check_pooler(&self, error: &Error) {
-        if cause(error) == Cause::StatementLost && !self.unnamed.swap(true, Ordering::Relaxed) {
+        let Some(Prepared { unnamed, .. }) = &self.prepared else { return };
+        if cause(error) == Cause::StatementLost && !unnamed.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "a connection pooler does not keep prepared statements; using unnamed ones, which is slower"
             );

@@ -50,21 +50,23 @@ static TYPES: [(&str, Type, Type); 6] = [
 ];
 
 macro_rules! statements {
-    ($(#[$doc:meta])* $list:ident: $($name:ident,)*) => {
+    ($(#[$doc:meta])* $list:ident, prepared: $is_prepared:literal; $($name:ident,)*) => {
         $(pub(crate) static $name: Sql = Sql {
             name: stringify!($name),
             text: LazyLock::new(|| text(stringify!($name))),
             types: LazyLock::new(|| types(&$name.text)),
+            is_prepared: $is_prepared,
         };)*
 
         $(#[$doc])*
+        #[cfg(test)]
         pub(crate) static $list: &[&Sql] = &[$(&$name),*];
     };
 }
 
 statements! {
-    /// Prepared by connections that write.
-    WRITER:
+    /// Of connections that write.
+    WRITER, prepared: true;
     ADD_TALLY, APPEND_OUTPUT, AWAIT_RELEASE, BEGIN_ENDED_READING, BEGIN_RELEASE, BRING_TIME_BACK, CHECK_QUEUES,
     CHECK_TRANSACTION, CLEAR_ERRORS, CLEAR_LAST_RUNS, CLEAR_PROGRESS, CLEAR_RESULTS, CONFIRM_MISSING,
     COUNT_FROM_NOW_ON, COUNT_LIMITED, COUNT_NO_MORE, COUNT_RUNNING, CURRENT_TRANSACTION, CUT_OUTPUT_PIECES,
@@ -89,36 +91,18 @@ statements! {
 }
 
 statements! {
-    /// Prepared by a transfer as well.
-    TRANSFER:
-    CHECK_EMPTY, CLEAR_DELETED_RUNS, COUNT_DERIVED, LIST_WHOLE_TALLY, LOAD_OUTPUT_PIECES, LOAD_QUEUES,
-    RAISE_NUMBERS, TRANSFER_DELETED_RUNS, TRANSFER_DEPENDENCIES, TRANSFER_UNSETTLED, TRANSFER_TASKS,
-}
-
-statements! {
-    /// Of a check and of the schema itself, which prepare nothing: each runs once.
-    #[cfg(test)]
-    OF_CHECK:
-    CHECK_DEPENDENCIES, CHECK_ENDED, CHECK_LIMITED, CHECK_OBSERVATIONS, CHECK_OUTPUTS, CHECK_PENDING_ORDER,
-    CHECK_REFERENCES, CHECK_RUNNING, CHECK_RUN_IDS, CHECK_SETTINGS, CHECK_TALLY, HAS_SCHEMA, INSPECT_SCHEMA,
-    LIST_CHECKABLE_INDEXES, LIST_DAMAGE, LIST_RELATIONS,
-}
-
-statements! {
-    /// Not prepared: those of reading connections, and those that the planner is to plan each time.
-    #[cfg(test)]
-    READER:
-    CHECK, COUNT_STATUSES, COUNT_TALLY, EXPLAIN_DELAYED, EXPLAIN_DEPENDENCIES, EXPLAIN_ROUTES, EXPLAIN_TASK,
-    FIND_QUEUE, FIND_QUEUE_AND_TIME, GET_OUTPUT, GET_OUTPUT_PIECES, GET_RELATED, GET_SETTINGS, GET_TASK,
-    HAS_MANY_ARCHIVED, LIST_ACTIVITY, LIST_CHANGED, LIST_FIGURES, LIST_KEYS_BY_STATUS, LIST_OBSERVATIONS,
-    LIST_OLDEST_PENDING, LIST_PENDING_PARTS, LIST_QUEUE_KEYS, LIST_RELATED, LIST_ROUTE_FIGURES, LIST_SERVED_ROUTES,
-    LIST_TALLY, LOAD_ACTIVITY_SINCE, LOAD_INSTALLATION_SECRET, LOCK_FOUND, MEASURE_TABLES, POLL_OUTPUTS,
-    POLL_ROUTES, POLL_RUNS, TAKE_SNAPSHOT,
-}
-
-statements! {
-    /// Completed with a condition and an order (`dialect/order.rs`), so never prepared.
-    #[cfg(test)]
-    COMPOSED:
-    COUNT_TASKS, FIND_SELECTED, GROUP_TASKS, LIST_MATCHING, LIST_TASKS, SCAN_TASKS,
+    /// Of reading connections; of a transfer, each for some thousand rows; of a check and of the schema itself, where each runs once; those
+    /// that are completed with a condition and an order (`dialect/order.rs`), or that the planner is to plan each time.
+    UNPREPARED, prepared: false;
+    CHECK, CHECK_DEPENDENCIES, CHECK_EMPTY, CHECK_ENDED, CHECK_LIMITED, CHECK_OBSERVATIONS, CHECK_OUTPUTS,
+    CHECK_PENDING_ORDER, CHECK_REFERENCES, CHECK_RUNNING, CHECK_RUN_IDS, CHECK_SETTINGS, CHECK_TALLY,
+    CLEAR_DELETED_RUNS, COUNT_DERIVED, COUNT_STATUSES, COUNT_TALLY, COUNT_TASKS, EXPLAIN_DELAYED,
+    EXPLAIN_DEPENDENCIES, EXPLAIN_ROUTES, EXPLAIN_TASK, FIND_QUEUE, FIND_QUEUE_AND_TIME, FIND_SELECTED, GET_OUTPUT,
+    GET_OUTPUT_PIECES, GET_RELATED, GET_SETTINGS, GET_TASK, GROUP_TASKS, HAS_MANY_ARCHIVED, HAS_SCHEMA,
+    INSPECT_SCHEMA, LIST_ACTIVITY, LIST_CHANGED, LIST_CHECKABLE_INDEXES, LIST_DAMAGE, LIST_FIGURES,
+    LIST_KEYS_BY_STATUS, LIST_MATCHING, LIST_OBSERVATIONS, LIST_OLDEST_PENDING, LIST_PENDING_PARTS, LIST_QUEUE_KEYS,
+    LIST_RELATED, LIST_RELATIONS, LIST_ROUTE_FIGURES, LIST_SERVED_ROUTES, LIST_TALLY, LIST_TASKS, LIST_WHOLE_TALLY,
+    LOAD_ACTIVITY_SINCE, LOAD_INSTALLATION_SECRET, LOAD_OUTPUT_PIECES, LOAD_QUEUES, LOCK_FOUND, MEASURE_TABLES,
+    POLL_OUTPUTS, POLL_ROUTES, POLL_RUNS, RAISE_NUMBERS, SCAN_TASKS, TAKE_SNAPSHOT, TRANSFER_DELETED_RUNS,
+    TRANSFER_DEPENDENCIES, TRANSFER_TASKS, TRANSFER_UNSETTLED,
 }

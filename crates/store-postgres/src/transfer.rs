@@ -93,8 +93,7 @@ impl PostgresTransfer {
     async fn begin(connector: &Connector, client: &mut Client) -> Result<Self, TransferError> {
         let (schema, hosts) = (connector.schema(), connector.hosts());
         migrate::migrate(client, schema, &hosts).await.map_err(|error| refused(&error))?;
-        let statements: Vec<&'static Sql> = sql::WRITER.iter().chain(sql::TRANSFER).copied().collect();
-        let session = connector.session(&statements).await.map_err(|error| error.to_store_error("connecting"))?;
+        let session = connector.session().await.map_err(|error| error.to_store_error("connecting"))?;
         session.begin(BEGIN).await.map_err(|error| failed("beginning", &error))?;
         let (offset_micros, first) = lock_clock(&session, schema, &hosts).await?;
         let (analyze, numbers) = (schema.apply(ANALYZE), first..first + BLOCK);

@@ -25,7 +25,7 @@ use tokio::sync::Mutex;
 use crate::bulk::SnapshotId;
 use crate::clock::{Clock, ClockRow, LastScan};
 use crate::ended::NextSearch;
-use crate::failure::{Cause, failed, log_unless_conflict};
+use crate::failure::{Cause, cause, failed, log_unless_conflict};
 use crate::open::Connector;
 use crate::prefetch::{self, BatchKeys, Begun, Expected};
 use crate::purge::DeadEntries;
@@ -412,12 +412,17 @@ impl Writer {
             if merge {
                 self.merged_at = Instant::now();
             }
-            purged.map_err(|error| failed("purging a deleted queue", &error)).ok()
+            Some(purged)
         });
-        if purged.is_none() {
+        if !matches!(purged, Some(Ok(_))) {
             self.session = None;
         }
-        self.purging = purged.unwrap_or(false);
+        self.purging = purged.is_some_and(|purged| {
+            purged.unwrap_or_else(|error| {
+                failed("purging a deleted queue", &error);
+                cause(&error) == Cause::StatementLost
+            })
+        });
     }
 }
 

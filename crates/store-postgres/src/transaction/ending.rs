@@ -114,13 +114,17 @@ mod tests {
     async fn a_transaction_with_a_statement_that_could_not_be_sent_is_undone() {
         let database = migrated(Cluster::shared());
         let session = session(&database).await;
-        begin_to_write(&session).await.unwrap();
-        let (keys, names) = (vec![100_i64], vec!["new"]);
-        // The second one takes numbers.
-        let writes: [Write<'_>; 2] =
-            [(&sql::INSERT_QUEUES, vec![&keys, &names]), (&sql::DELETE_UNSETTLED, vec![&names])];
-        let ended = send_and_commit(&session, &writes, true).await;
-        assert!(matches!(ended, Ended::Undone(Cause::Lost)), "{ended:?}");
-        assert!(database.rows("SELECT 1 FROM taskqueue.queues WHERE name = 'new'").is_empty());
+        // Also when they are prepared for the next time, and when one of them was.
+        for _ in 0..3 {
+            begin_to_write(&session).await.unwrap();
+            let (keys, names) = (vec![100_i64], vec!["new"]);
+            // The second one takes numbers.
+            let writes: [Write<'_>; 2] =
+                [(&sql::INSERT_QUEUES, vec![&keys, &names]), (&sql::DELETE_UNSETTLED, vec![&names])];
+            let ended = send_and_commit(&session, &writes, true).await;
+            assert!(matches!(ended, Ended::Undone(Cause::Lost)), "{ended:?}");
+            assert!(database.rows("SELECT 1 FROM taskqueue.queues WHERE name = 'new'").is_empty());
+            session.execute_text("ROLLBACK").await.unwrap();
+        }
     }
 }

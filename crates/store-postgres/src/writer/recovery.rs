@@ -61,11 +61,9 @@ impl Writer {
         {
             return Err(BatchFailure::Unconnected(error.clone()));
         }
-        match self.runtime.block_on(self.shared.connector.session(sql::WRITER)) {
-            Ok(session) => {
-                self.settles = self.runtime.block_on(session.can_name_transactions());
-                self.runtime.block_on(session.let_client_be_watched());
-                (self.session, self.connect_failed_at) = (Some(session), None);
+        match self.runtime.block_on(self.shared.connector.writing_session()) {
+            Ok((session, settles)) => {
+                (self.session, self.settles, self.connect_failed_at) = (Some(session), settles, None);
                 Ok(())
             }
             Err(error) => {
@@ -103,7 +101,7 @@ pub(crate) async fn find_commit_outcome(connector: &Connector, id: Option<Transa
 }
 
 async fn query_status(connector: &Connector, id: &TransactionId) -> Option<(String, bool)> {
-    let session = connector.session(&[]).await.ok()?;
+    let session = connector.session().await.ok()?;
     let row = session.first(&sql::CHECK_TRANSACTION, &[&id.number, &id.crash_epoch]).await.ok()??;
     Some((row.try_get(0).ok()?, row.try_get(1).ok()?))
 }
@@ -136,7 +134,7 @@ mod tests {
         let cluster = Cluster::private();
         let database = migrated(&cluster);
         let connector = connector(&database);
-        let session = connector.session(&[]).await.unwrap();
+        let session = connector.session().await.unwrap();
         let name = begin(&session, 100).await;
         session.execute_text("COMMIT").await.unwrap();
         assert_eq!(find_commit_outcome(&connector, Some(name)).await, Some(true));
@@ -154,7 +152,7 @@ mod tests {
         cluster.configure("wal_writer_delay = 10s");
         let database = migrated(&cluster);
         let connector = connector(&database);
-        let session = connector.session(&[]).await.unwrap();
+        let session = connector.session().await.unwrap();
         let name = begin(&session, 100).await;
         block_in_place(|| {
             cluster.crash();
