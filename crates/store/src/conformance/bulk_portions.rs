@@ -232,7 +232,7 @@ pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(fixtu
     gated.held.passed.store(true, Ordering::SeqCst);
     let mut generator = Generator::without_dependencies(23);
     let (mut held, mut changed) = (0, 0);
-    while held < 60 {
+    while held < 30 {
         for _ in 0..12 {
             if let Step::Write(command) = generator.step() {
                 let answer = fixture.write(command.clone()).await;
@@ -286,5 +286,5 @@ pub async fn random_writes_before_the_portion_are_decided_as_they_are_then(fixtu
         changed += due.len();
         assert_kept_counts_are_right(&*fixture.store, name).await;
     }
-    assert!(changed > 20, "only {changed} tasks were changed");
+    assert!(changed > 10, "only {changed} tasks were changed");
 }

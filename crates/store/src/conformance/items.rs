@@ -14,7 +14,7 @@ pub async fn commands_of_several_items_equal_their_items_one_by_one(fixture: Fix
         pair.write(create_queue(name)).await.unwrap();
     }
     let (mut generator, mut several) = (Generator::new(16), 0);
-    while several < 300 {
+    while several < 150 {
         match generator.step() {
             Step::Write(mut command) => {
                 if let AnyCommand::ClaimTasks(claim) = &mut command {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::support::*;
 
 /// Enough lines to fill a pipe (64 KiB on Linux) several times over.
-const REQUESTS: usize = 3000;
+const REQUESTS: usize = 1200;
 
 /// All requests are answered and the stop is in good order.
 #[track_caller]

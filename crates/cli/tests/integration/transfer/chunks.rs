@@ -21,17 +21,16 @@ async fn new_tasks_go_behind_those_that_were_moved() {
         let moving = Moving::through(kinds);
         let fixture = Fixture::with_queue(&moving).await;
         // More than one chunk, and numbers far beyond the first ones of a fresh database.
-        for id in 0..1_100 {
-            fixture.create(id, Definition::default()).await;
-        }
+        fixture.ok(create_all(0..1_000)).await;
+        fixture.ok(create_all(1_000..1_100)).await;
         for id in (0..1_100).rev() {
             fixture.ok(requeue("q", id)).await;
         }
         let fixture = fixture.reopen(&moving).await;
         fixture.create("new", Definition::default()).await;
-        for (run, id) in (0..1_100).rev().enumerate() {
-            assert_eq!(fixture.claim(run).await.task.id, task_id(id));
-        }
+        let (first, rest) = (fixture.ok(claim_all(0..1_000)).await, fixture.ok(claim_all(1_000..1_100)).await);
+        let claimed = first.into_iter().chain(rest).map(|claimed| claimed.unwrap().unwrap().task.id);
+        assert_eq!(claimed.collect::<Vec<_>>(), (0..1_100).rev().map(task_id).collect::<Vec<_>>());
         assert_eq!(fixture.claim("last").await.task.id, task_id("new"));
     }
 }
