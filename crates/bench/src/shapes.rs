@@ -58,7 +58,7 @@ pub fn check(on: On, binary: &Path, folder: &Path) -> Vec<String> {
     }
 }
 
-/// Sends all shapes, or a 64th of each in a run that only tries it, to a server on a fresh database of this kind, beside another one that
+/// Sends all shapes, or a 256th of each in a run that only tries it, to a server on a fresh database of this kind, beside another one that
 /// is idle.
 async fn send_all(bench: &Bench, on: On) -> Result<Vec<Measured>> {
     let memory = format!("--rss={}", attack::MEMORY_BYTES);

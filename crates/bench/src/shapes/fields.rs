@@ -18,7 +18,7 @@ use super::world::{DEPENDENTS_READ, LARGE_TASKS, stored};
 pub(crate) enum Size {
     /// As large as the contract allows
     Full,
-    /// A 64th of that
+    /// A 256th of that
     Small,
 }
 
@@ -27,7 +27,7 @@ impl Size {
     pub(super) fn of(self, limit: usize) -> usize {
         match self {
             Self::Full => limit,
-            Self::Small => (limit / 64).max(2),
+            Self::Small => (limit / 256).max(2),
         }
     }
 }
@@ -119,8 +119,8 @@ fn routes(place: &Place<'_>) -> Vec<String> {
 
 /// A filter that asks for many paths, and that everything meets by its end.
 fn filter(size: Size, term: &str, end: &str) -> String {
-    // A term has three digits and `.x==1 or ` behind it.
-    let terms = (size.of(FILTER_BYTES) - 64) / (term.len() + 12);
+    // A term has three digits and `.x==1 or ` behind it; there are some at any size.
+    let terms = (size.of(FILTER_BYTES).max(256) - 64) / (term.len() + 12);
     (0..terms).map(|n| format!("{term}{n}.x==1 or ")).collect::<String>() + end
 }
 
@@ -244,7 +244,7 @@ pub(super) fn largest(field: &str, place: &Place<'_>) -> Option<Value> {
     })
 }
 
-/// How many values the keys of a sweep have together. One request creates for four seconds, so a 64th of all would take as long as
+/// How many values the keys of a sweep have together. One request creates for four seconds, so a 256th of all would take as long as
 /// all of them.
 fn sweep_values(place: &Place<'_>) -> usize {
     if place.size == Size::Full { BROWSER_COMBINATIONS_MAX } else { place.size.of(LINES) }

@@ -314,8 +314,8 @@ mod tests {
         let answer = Answer::of(200, "", r#"{"count":1,234,"items":["r1","r2","r3"]}"#);
         let held = [
             Least::Anything,
-            Least::Bytes(&[64, 640]),
-            Least::Times("\"r", &[128]),
+            Least::Bytes(&[256, 2_560]),
+            Least::Times("\"r", &[512]),
             Least::Times("\"r1\"", &[1]),
             Least::Number("\"count\":", &[1_234]),
         ];
@@ -323,8 +323,8 @@ mod tests {
             assert_eq!(least.lacking_in(&answer, Size::Small), None, "{least:?}");
         }
         let lacking = [
-            (Least::Bytes(&[6_400, 64]), "bytes: 40 in the answer instead of 200"),
-            (Least::Times("\"r", &[256]), "\"r: 3 in the answer instead of 4"),
+            (Least::Bytes(&[25_600, 256]), "bytes: 40 in the answer instead of 200"),
+            (Least::Times("\"r", &[1_024]), "\"r: 3 in the answer instead of 4"),
             (Least::Number("\"none\":", &[1]), "\"none\":: 0 in the answer instead of 1"),
         ];
         for (least, told) in lacking {

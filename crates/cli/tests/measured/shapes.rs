@@ -1,4 +1,4 @@
-//! Every request shape there is, as large as it may be but for a factor of 64, alone and by 32 clients: nobody else waits, the memory
+//! Every request shape there is, as large as it may be but for a factor of 256, alone and by 32 clients: nobody else waits, the memory
 //! is kept, and 503 means that nothing was done. A row that finds less than it says fails, and so does one that asks for a page that there
 //! is not; tests of `crates/bench` fail for an endpoint or a field without its row.
 //! `taskqueue-bench shapes` sends the same at full size.
