@@ -1,6 +1,5 @@
-//! Which endpoint needs which scope of a token (docs/reference/http-api.md §2.3), and which errors it may answer: one line for each
-//! line of the route table, in its order. An endpoint without a line here is closed to all tokens but those of administrators, and a
-//! test finds it.
+//! The route table, in the contract's order: which scope of a token each endpoint needs (docs/reference/http-api.md §2.3), which errors
+//! it may answer, and its handler.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -56,65 +55,82 @@ const OF_RUN_END: &[ErrorCode] =
 const OF_NEW_OUTPUT: &[ErrorCode] =
     &[QueueNotFound, TaskNotFound, StaleRun, InvalidRequest, JsonTooDeep, InvalidTaskId];
 
-/// What each endpoint needs, and its errors in the order in which the document names them. Those that every
-/// endpoint has are not here, nor statuses that the description of an operation says more about.
-const TABLE: &[(Method, &str, Need, &[ErrorCode])] = &[
-    // Discovery
-    (Method::GET, paths::HEALTH, Nothing, &[]),
-    (Method::GET, paths::LIVEZ, Nothing, &[]),
-    (Method::GET, paths::READYZ, Nothing, &[]),
-    (Method::GET, paths::OPENAPI, Nothing, &[]),
-    (Method::GET, paths::METRICS, EVERYWHERE, &[]),
-    (Method::GET, paths::CAPABILITIES, AnyToken, &[]),
-    // Queues
-    (Method::PUT, paths::QUEUE, ADMIN, &[]),
-    (Method::DELETE, paths::QUEUE, ADMIN, &[QueueNotFound, QueueNotEmpty, QueueHasRunningTasks]),
-    (Method::GET, paths::QUEUES, READ, &[]),
-    (Method::GET, paths::STATS, READ, OF_QUEUE),
-    (Method::GET, paths::SETTINGS, READ, OF_QUEUE),
-    (Method::PATCH, paths::SETTINGS, ADMIN, OF_QUEUE_BODY),
-    // Tasks
-    (Method::PUT, paths::TASK, SUBMIT, &[QueueNotFound, TaskIdConflict]),
-    (Method::GET, paths::TASK, READ, OF_TASK),
-    (Method::PATCH, paths::TASK, SUBMIT, &[QueueNotFound, TaskNotFound, TaskRunning, UpdateConflict]),
-    (Method::DELETE, paths::TASK, SUBMIT, &[QueueNotFound, TaskRunning, InvalidRequest, InvalidTaskId]),
-    (Method::GET, paths::TASKS, READ, OF_LIST),
-    (Method::PATCH, paths::TASKS, SUBMIT, &[QueueNotFound, UpdateConflict]),
-    (Method::GET, paths::TASK_COUNT, READ, OF_LIST),
-    (Method::POST, paths::CANCEL, SUBMIT, OF_ACTION),
-    (Method::POST, paths::REQUEUE, SUBMIT, OF_ACTION),
-    (Method::GET, paths::EXPLAIN, READ, OF_TASK),
-    (Method::POST, paths::BULK_CANCEL, SUBMIT, OF_BULK_ACTION),
-    (Method::POST, paths::BULK_REQUEUE, SUBMIT, OF_BULK_ACTION),
-    (Method::POST, paths::BULK_DELETE, SUBMIT, OF_BULK_ACTION),
-    // Worker observations
-    (Method::GET, paths::WORKERS, READ, OF_LIST),
-    (Method::GET, paths::WORKER_COUNT, READ, OF_LIST),
-    (Method::PUT, paths::WORKER, WORK, &[QueueNotFound, WorkerRouteConflict, InvalidRequest, JsonTooDeep]),
-    (Method::DELETE, paths::WORKER, WORK, OF_QUEUE),
-    (Method::POST, paths::TELEMETRY, WORK, &[QueueNotFound, WorkerNotFound, InvalidRequest, JsonTooDeep]),
-    // Worker protocol
-    (Method::POST, paths::CLAIM, WORK, &[QueueNotFound, StaleRun, RunIdConflict, InvalidRequest, JsonTooDeep]),
-    (Method::POST, paths::HEARTBEAT, WORK, OF_RUN_DATA),
-    (Method::POST, paths::PROGRESS, WORK, OF_RUN_DATA),
-    (Method::POST, paths::COMPLETE, WORK, OF_RUN_DATA),
-    (Method::POST, paths::FAIL, WORK, OF_RUN_END),
-    (Method::POST, paths::UNCLAIM, WORK, OF_RUN_END),
-    // Output
-    (Method::GET, paths::OUTPUT, READ, &[QueueNotFound, TaskNotFound, OutputNotFound, InvalidRequest, InvalidTaskId]),
-    (Method::POST, paths::OUTPUT, WORK, OF_NEW_OUTPUT),
-    // Batches
-    (Method::POST, paths::BATCH_CREATE, SUBMIT, OF_QUEUE),
-    (Method::POST, paths::BATCH_CLAIM, WORK, OF_QUEUE_BODY),
-    (Method::POST, paths::BATCH_REPORT, WORK, OF_QUEUE),
-];
+/// The route table, for a macro that makes something of each line: method and path of an endpoint, what it needs, and its errors in the
+/// order in which the document names them; then its handler. Errors that every endpoint has are not here, nor statuses that the
+/// description of an operation says more about.
+macro_rules! with_endpoints {
+    ($make:ident) => {
+        $make! {
+            // Discovery
+            GET HEALTH, Nothing, &[] => discovery::health;
+            GET LIVEZ, Nothing, &[] => discovery::livez;
+            GET READYZ, Nothing, &[] => discovery::readyz;
+            GET OPENAPI, Nothing, &[] => self::openapi_document;
+            GET METRICS, EVERYWHERE, &[] => discovery::metrics;
+            GET CAPABILITIES, AnyToken, &[] => discovery::capabilities;
+            // Queues
+            PUT QUEUE, ADMIN, &[] => queues::create_queue;
+            DELETE QUEUE, ADMIN, &[QueueNotFound, QueueNotEmpty, QueueHasRunningTasks] => queues::delete_queue;
+            GET QUEUES, READ, &[] => queues::list_queues;
+            GET STATS, READ, OF_QUEUE => queues::queue_stats;
+            GET SETTINGS, READ, OF_QUEUE => queues::get_settings;
+            PATCH SETTINGS, ADMIN, OF_QUEUE_BODY => queues::change_settings;
+            // Tasks
+            PUT TASK, SUBMIT, &[QueueNotFound, TaskIdConflict] => tasks::create_task;
+            GET TASK, READ, OF_TASK => tasks::get_task;
+            PATCH TASK, SUBMIT, &[QueueNotFound, TaskNotFound, TaskRunning, UpdateConflict] => tasks::update_task;
+            DELETE TASK, SUBMIT, &[QueueNotFound, TaskRunning, InvalidRequest, InvalidTaskId] => tasks::delete_task;
+            GET TASKS, READ, OF_LIST => lists::list_tasks;
+            PATCH TASKS, SUBMIT, &[QueueNotFound, UpdateConflict] => tasks::update_tasks;
+            GET TASK_COUNT, READ, OF_LIST => lists::count_tasks;
+            POST CANCEL, SUBMIT, OF_ACTION => tasks::cancel_task;
+            POST REQUEUE, SUBMIT, OF_ACTION => tasks::requeue_task;
+            GET EXPLAIN, READ, OF_TASK => tasks::explain_task;
+            POST BULK_CANCEL, SUBMIT, OF_BULK_ACTION => tasks::cancel_tasks;
+            POST BULK_REQUEUE, SUBMIT, OF_BULK_ACTION => tasks::requeue_tasks;
+            POST BULK_DELETE, SUBMIT, OF_BULK_ACTION => tasks::delete_tasks;
+            // Worker observations
+            GET WORKERS, READ, OF_LIST => lists::list_workers;
+            GET WORKER_COUNT, READ, OF_LIST => lists::count_workers;
+            PUT WORKER, WORK, &[QueueNotFound, WorkerRouteConflict, InvalidRequest, JsonTooDeep] => runs::report_worker;
+            DELETE WORKER, WORK, OF_QUEUE => runs::withdraw_worker;
+            POST TELEMETRY, WORK, &[QueueNotFound, WorkerNotFound, InvalidRequest, JsonTooDeep] => runs::report_telemetry;
+            // Worker protocol
+            POST CLAIM, WORK, &[QueueNotFound, StaleRun, RunIdConflict, InvalidRequest, JsonTooDeep] => runs::claim_task;
+            POST HEARTBEAT, WORK, OF_RUN_DATA => runs::heartbeat;
+            POST PROGRESS, WORK, OF_RUN_DATA => runs::report_progress;
+            POST COMPLETE, WORK, OF_RUN_DATA => runs::complete_task;
+            POST FAIL, WORK, OF_RUN_END => runs::fail_task;
+            POST UNCLAIM, WORK, OF_RUN_END => runs::unclaim_task;
+            // Output
+            GET OUTPUT, READ, &[QueueNotFound, TaskNotFound, OutputNotFound, InvalidRequest, InvalidTaskId] => runs::read_output;
+            POST OUTPUT, WORK, OF_NEW_OUTPUT => runs::add_output;
+            // Batches
+            POST BATCH_CREATE, SUBMIT, OF_QUEUE => batches::create_tasks;
+            POST BATCH_CLAIM, WORK, OF_QUEUE_BODY => batches::claim_tasks;
+            POST BATCH_REPORT, WORK, OF_QUEUE => batches::report_runs;
+        }
+    };
+}
+pub(crate) use with_endpoints;
+
+macro_rules! lines {
+    ($($method:ident $path:ident, $need:expr, $errors:expr => $module:ident::$handler:ident;)*) => {
+        &[$((Method::$method, paths::$path, $need, $errors)),*]
+    };
+}
+
+type Line = (Method, &'static str, Need, &'static [ErrorCode]);
+
+/// The table without the handlers.
+pub(crate) const TABLE: &[Line] = with_endpoints!(lines);
 
 /// Returns whether a path needs a token where there is one.
 pub(crate) fn needs_token(path: &str) -> bool {
     path.starts_with(API_PREFIX) || path == paths::METRICS
 }
 
-fn line_of(method: &Method, template: &str) -> Option<&'static (Method, &'static str, Need, &'static [ErrorCode])> {
+fn line_of(method: &Method, template: &str) -> Option<&'static Line> {
     // HEAD is a GET whose answer is cut off.
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     TABLE.iter().find(|(known, path, ..)| known == method && *path == template)

@@ -1,7 +1,5 @@
-//! The route table, in the contract's order, and the document at `/openapi.json`. Each line of the table registers handlers together with
-//! their schema, so the table and the document always agree. Which scope of a token each of them needs, and
-//! its errors, are in `endpoints.rs`. The description of an operation stands above its handler in `routes`; what is the same for every
-//! operation is added here.
+//! Who answers a request, and the document at `/openapi.json`, both from the route table of `endpoints.rs`. The description of an
+//! operation stands above its handler in `routes`; what is the same for every operation is added here.
 
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
@@ -29,7 +27,7 @@ use utoipa::openapi::{
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::endpoints::{self, API_PREFIX, needs_token};
+use crate::endpoints::{self, API_PREFIX, TABLE, needs_token, with_endpoints};
 use crate::error::ApiError;
 use crate::extract::{Call, discard, discard_the_rest};
 use crate::metrics::PathTemplate;
@@ -45,70 +43,17 @@ fn endpoint<T: 'static>(handler: impl Handler<T, AppState, Future = EndpointFutu
     Box::new(move |request, state| handler.clone().call(request, state))
 }
 
-/// Each handler with what describes it.
-macro_rules! endpoints {
-    ($($module:ident::$handler:ident,)*) => {
+macro_rules! handlers {
+    ($($method:ident $path:ident, $need:expr, $errors:expr => $module:ident::$handler:ident;)*) => {
         [$( (routes!($module::$handler), endpoint($module::$handler)) ),*]
     };
 }
 
 /// Returns every endpoint with its method and path, and the document that describes them.
-fn table() -> (Vec<(Method, String, Endpoint)>, OpenApi) {
-    let endpoints = endpoints![
-        // Discovery
-        discovery::health,
-        discovery::livez,
-        discovery::readyz,
-        self::openapi_document,
-        discovery::metrics,
-        discovery::capabilities,
-        // Queues
-        queues::create_queue,
-        queues::delete_queue,
-        queues::list_queues,
-        queues::queue_stats,
-        queues::get_settings,
-        queues::change_settings,
-        // Tasks
-        tasks::create_task,
-        tasks::get_task,
-        tasks::update_task,
-        tasks::delete_task,
-        lists::list_tasks,
-        tasks::update_tasks,
-        lists::count_tasks,
-        tasks::cancel_task,
-        tasks::requeue_task,
-        tasks::explain_task,
-        tasks::cancel_tasks,
-        tasks::requeue_tasks,
-        tasks::delete_tasks,
-        // Worker observations
-        lists::list_workers,
-        lists::count_workers,
-        runs::report_worker,
-        runs::withdraw_worker,
-        runs::report_telemetry,
-        // Worker protocol
-        runs::claim_task,
-        runs::heartbeat,
-        runs::report_progress,
-        runs::complete_task,
-        runs::fail_task,
-        runs::unclaim_task,
-        // Output
-        runs::read_output,
-        runs::add_output,
-        // Batches
-        batches::create_tasks,
-        batches::claim_tasks,
-        batches::report_runs,
-    ];
+fn table() -> (Vec<(Method, &'static str, Endpoint)>, OpenApi) {
     let (mut described, mut listed) = (OpenApiRouter::new(), Vec::new());
-    for (mut route, endpoint) in endpoints {
-        let method_of = |item| operations(item).next().map(|(method, _)| method);
-        let place = route.1.paths.iter_mut().find_map(|(path, item)| Some((method_of(item)?, path.clone())));
-        listed.extend(place.map(|(method, path)| (method, path, endpoint)));
+    for ((method, path, ..), (route, endpoint)) in TABLE.iter().zip(with_endpoints!(handlers)) {
+        listed.push((method.clone(), *path, endpoint));
         described = described.routes(route);
     }
     (listed, described.into_openapi())
@@ -124,7 +69,11 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    fn new(state: AppState, endpoints: impl IntoIterator<Item = (Method, String, Endpoint)>, others: Router) -> Self {
+    fn new(
+        state: AppState,
+        endpoints: impl IntoIterator<Item = (Method, &'static str, Endpoint)>,
+        others: Router,
+    ) -> Self {
         let mut of_paths: Vec<Vec<_>> = paths::ALL.map(|_| Vec::new()).into();
         for (method, path, endpoint) in endpoints {
             if let Some(place) = paths::ALL.iter().position(|known| *known == path) {
@@ -175,12 +124,11 @@ fn tell_length(response: &mut Response) {
 /// Returns all routes. For methods of which they are no endpoints, `count` and `claim` are task or worker ids, although invalid ones.
 pub(crate) fn routes(state: AppState) -> Routes {
     let task = |path| {
-        let endpoints = [
-            (Method::PUT, endpoint(tasks::create_task)),
-            (Method::PATCH, endpoint(tasks::update_task)),
-            (Method::DELETE, endpoint(tasks::delete_task)),
-        ];
-        endpoints.map(|(method, endpoint)| (method, path, endpoint))
+        [
+            (Method::PUT, path, endpoint(tasks::create_task)),
+            (Method::PATCH, path, endpoint(tasks::update_task)),
+            (Method::DELETE, path, endpoint(tasks::delete_task)),
+        ]
     };
     let others = [
         (Method::GET, paths::CLAIM, endpoint(tasks::get_task)),
@@ -188,7 +136,6 @@ pub(crate) fn routes(state: AppState) -> Routes {
         (Method::DELETE, paths::WORKER_COUNT, endpoint(runs::withdraw_worker)),
     ];
     let as_ids = task(paths::TASK_COUNT).into_iter().chain(task(paths::CLAIM)).chain(others);
-    let as_ids = as_ids.map(|(method, path, endpoint)| (method, path.to_owned(), endpoint));
     Routes::new(state.clone(), table().0.into_iter().chain(as_ids), pages(state))
 }
 
@@ -201,7 +148,7 @@ fn pages(state: AppState) -> Router {
 
 /// Returns the routes of a listener that serves nothing but metrics.
 pub(crate) fn metrics_routes(state: AppState) -> Routes {
-    let metrics = (Method::GET, paths::METRICS.to_owned(), endpoint(discovery::metrics));
+    let metrics = (Method::GET, paths::METRICS, endpoint(discovery::metrics));
     Routes::new(state, [metrics], Router::new())
 }
 
