@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { assertAccessible, assertCalm, closeBrowser, newPage } from "./support/browser.mjs";
+import { assertAccessible, assertCalm, closeBrowser, closePage, newPage } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -28,20 +28,20 @@ test("every answer forbids foreign and inline scripts, framing and guessing of t
 
 test("the theme is chosen with and without JavaScript and stays", async () => {
   for (const javaScript of [true, false]) {
-    const page = await newPage({ javaScript });
+    const page = await newPage({ javaScript, own: true });
     await page.goto(`${server.url}/ui/`);
     await Promise.all([page.waitForResponse((answer) => answer.url().endsWith("/ui/theme")), page.getByLabel("Dark colours").click()]);
     await page.locator("html[data-theme=dark]").waitFor({ state: "attached" });
     await page.goto(`${server.url}/ui/system`);
     assert.equal(await page.locator("html").getAttribute("data-theme"), "dark");
     assertCalm(page);
-    await page.context().close();
+    await closePage(page);
   }
 });
 
 test("the first page is small", async () => {
   let bytes = 0;
-  const page = await newPage();
+  const page = await newPage({ own: true });
   page.on("response", async (answer) => { bytes += Number(answer.headers()["content-length"] ?? 0); });
   await page.goto(`${server.url}/ui/`);
   await page.waitForLoadState("networkidle");
@@ -61,11 +61,10 @@ test("a page follows what happens, and nothing that the reader has set changes",
   assert.notEqual(await page.locator("main").innerText(), before);
   assert.equal(await place(), seenAt);
   assertCalm(page);
-  await page.context().close();
 });
 
 test("a page that is hidden asks for nothing, and asks at once when it is seen again", async () => {
-  const page = await newPage();
+  const page = await newPage({ own: true });
   await page.clock.install();
   await page.goto(`${server.url}/ui/`);
   let asked = 0;
@@ -78,11 +77,10 @@ test("a page that is hidden asks for nothing, and asks at once when it is seen a
   await page.clock.runFor(20_000);
   assert.equal(asked, 0);
   await Promise.all([page.waitForResponse((answer) => answer.url().endsWith("/ui/")), show(false)]);
-  await page.context().close();
 });
 
 test("a page waits while the reader selects text in what would change", async () => {
-  const page = await newPage();
+  const page = await newPage({ own: true });
   await page.clock.install();
   await page.goto(`${server.url}/ui/`);
   await page.evaluate(() => { getSelection().selectAllChildren(document.querySelector("[data-live]")); });
@@ -92,11 +90,10 @@ test("a page waits while the reader selects text in what would change", async ()
   assert.equal(asked, 0);
   await page.evaluate(() => getSelection().removeAllRanges());
   await Promise.all([page.waitForResponse((answer) => answer.url().endsWith("/ui/")), page.clock.runFor(5_000)]);
-  await page.context().close();
 });
 
 test("a page says that the server is away, asks less often, and comes back with it", async () => {
-  const page = await newPage();
+  const page = await newPage({ own: true });
   await page.clock.install();
   await page.goto(`${server.url}/ui/`);
   await page.locator("#connection[data-state=live]").waitFor();
@@ -110,7 +107,6 @@ test("a page says that the server is away, asks less often, and comes back with 
   // What the page asked before the restart may fail only now, and lets it wait once more.
   for (let waits = 0; waits < 10 && !(await live.isVisible()); waits += 1) await page.clock.runFor(61_000);
   await live.waitFor();
-  await page.context().close();
 });
 
 test("keys go to pages, show their list, and are left alone while somebody types", async () => {
@@ -128,7 +124,6 @@ test("keys go to pages, show their list, and are left alone while somebody types
   assert.match(page.url(), /\/tasks$/);
   assert.equal(await page.locator("[data-search]").inputValue(), "g o");
   assertCalm(page);
-  await page.context().close();
 });
 
 test("what is not there is a page that says what to do, by any browser", async () => {
@@ -138,7 +133,7 @@ test("what is not there is a page that says what to do, by any browser", async (
     assert.equal(answer.status(), 404, path);
     await page.getByRole("link", { name: "Go to the overview" }).waitFor();
     await assertAccessible(page);
-    await page.context().close();
+    await closePage(page);
   }
 });
 

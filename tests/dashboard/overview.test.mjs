@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { assertCalm, assertNoOverflow, checkLooks, closeBrowser, newPage, screenshot } from "./support/browser.mjs";
+import { assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage, screenshot } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -53,7 +53,7 @@ test("a card says how many tasks have each state and leads to them", async () =>
     assert.match(await shown.innerText(), /oldest pending \d/);
     assert.match(await shown.innerText(), /done in \d+ min/);
     assertCalm(page);
-    await page.context().close();
+    await closePage(page);
   }
 });
 
@@ -67,7 +67,6 @@ test("tasks without a worker and a queue that fails are told on top, the worse f
   assert.equal(await alerts.nth(0).getByRole("link").getAttribute("href"), "/ui/queues/embeddings/tasks?status=pending&filter=%22h100%22%20in%20routes");
   await alerts.nth(1).getByRole("link", { name: "Show what failed" }).click();
   await page.getByText("4 of 4 tasks").waitFor();
-  await page.context().close();
 });
 
 test("what failed is opened also if it succeeded later", async () => {
@@ -94,7 +93,6 @@ test("what failed is opened also if it succeeded later", async () => {
     await card(page, "retried").getByRole("link", { name: "3 failed in the last hour" }).click();
     await page.getByText("3 of 3 tasks").waitFor();
     assertCalm(page);
-    await page.context().close();
   } finally {
     await retried.stop();
   }
@@ -129,7 +127,7 @@ test("routes without a worker are one line that unfolds and stays so, and what c
     await line.getByText("7 routes have tasks and no worker.").waitFor(LIVE);
     assert.equal(await line.locator("li").first().isVisible(), true, "it stays unfolded");
     assertCalm(page);
-    await page.context().close();
+    await closePage(page);
     await checkLooks(`${calm.url}/ui/`, "overview-grouped", (shown) => shown.locator(".attention summary").click());
   } finally {
     await calm.stop();
@@ -153,7 +151,6 @@ test("a card does not say that a queue keeps up or is done soon when nobody is t
     await left.api("DELETE", worker);
     await card(page, "left").getByText("no worker").waitFor(LIVE);
     assert.doesNotMatch(await card(page, "left").innerText(), /keeps up|done in/);
-    await page.context().close();
   } finally {
     await left.stop();
   }
@@ -173,7 +170,6 @@ test("a card follows what happens without a reload, and nothing moves", async ()
   assert.deepEqual(await place(), seenAt);
   assert.equal(await page.evaluate(() => window.isSamePage), true);
   assertCalm(page);
-  await page.context().close();
 });
 
 test("cards are walked by keyboard, and Enter opens the tasks", async () => {
@@ -184,7 +180,6 @@ test("cards are walked by keyboard, and Enter opens the tasks", async () => {
   await page.locator("article.at-cursor").filter({ hasText: "experiments" }).waitFor();
   await page.keyboard.press("Enter");
   await page.waitForURL("**/ui/queues/experiments/tasks");
-  await page.context().close();
 });
 
 test("a queue is created and deleted, with and without JavaScript", async () => {
@@ -210,7 +205,7 @@ test("a queue is created and deleted, with and without JavaScript", async () => 
     await page.getByRole("button", { name: "Delete the queue and its 1 task" }).click();
     await page.getByText("Queue short-lived deleted.").waitFor();
     assert.deepEqual((await server.api("GET", "/queues")).map(({ name }) => name), ["embeddings", "experiments"]);
-    await page.context().close();
+    await closePage(page);
   }
 });
 
@@ -219,7 +214,6 @@ test("a queue with running tasks is not deleted, and the page says why", async (
   await page.goto(`${server.url}/ui/queues/experiments/delete`);
   await page.getByText("4 tasks of it run").waitFor();
   assert.equal(await page.getByRole("button", { name: /Delete/ }).count(), 0);
-  await page.context().close();
 });
 
 test("a name that no queue can have is refused with what to do", async () => {
@@ -230,7 +224,6 @@ test("a name that no queue can have is refused with what to do", async () => {
   await page.getByLabel("Name").fill("-no good-");
   await page.getByRole("button", { name: "Create queue" }).click();
   await page.getByText("This cannot be the name of a queue").waitFor();
-  await page.context().close();
 });
 
 test("the delete page looks right wide and narrow, light and dark", async () => {
@@ -254,7 +247,7 @@ test("an error message of a hostile task is shown short and does nothing", async
       assert.ok(quote.length <= 120, quote);
       await assertNoOverflow(page);
       assertCalm(page);
-      await page.context().close();
+      await closePage(page);
     }
   } finally {
     await hostile.stop();
@@ -273,7 +266,6 @@ test("tasks with one attempt left are told", async () => {
     assert.match(await alert.innerText(), /1 of the newest 1 tasks to do has one attempt left/);
     await page.goto(tried.url + await alert.getByRole("link").getAttribute("href"));
     assertCalm(page);
-    await page.context().close();
   } finally {
     await tried.stop();
   }
@@ -288,7 +280,6 @@ test("a database that was taken away is told on top and on the system page", asy
     await page.locator(".attention .alert").filter({ hasText: "Database" }).getByText("It does not work").waitFor();
     await page.goto(`${robbed.url}/ui/system`);
     await page.locator(".attention .alert").getByText("It does not work").waitFor();
-    await page.context().close();
   } finally {
     await robbed.stop();
   }
@@ -308,7 +299,6 @@ test("without a queue the overview teaches how to begin", async () => {
     await page.getByRole("button", { name: "Create queue" }).click();
     await page.getByText("Queue experiments created.").waitFor();
     assert.deepEqual(await fresh.api("GET", "/queues"), [{ name: "experiments" }]);
-    await page.context().close();
   } finally {
     await fresh.stop();
   }
@@ -323,7 +313,7 @@ test("with many queues the rest is a table, and a queue is found by its name", a
     assert.equal(await page.locator("article.queue").count(), 50);
     assert.equal(await page.locator("#overview tbody tr").count(), 10);
     await page.getByText("The first 50 queues by name show what happened").waitFor();
-    await screenshot(page, "overview-many", { fullPage: true });
+    await screenshot(page, "overview-many");
     await page.keyboard.press("/");
     await page.keyboard.type("-059");
     await page.keyboard.press("Enter");
@@ -332,7 +322,6 @@ test("with many queues the rest is a table, and a queue is found by its name", a
     await page.goto(`${many.url}/ui/?find=nothing`);
     await page.getByText("No queue has “nothing” in its name.").waitFor();
     assertCalm(page);
-    await page.context().close();
   } finally {
     await many.stop();
   }
@@ -358,7 +347,6 @@ test("who may see one queue sees one card, no other name, and no button", async 
     await page.getByRole("heading", { name: "Version" }).waitFor();
     assert.equal(await page.getByRole("heading", { name: "Database" }).count(), 0);
     assert.doesNotMatch(await page.content(), /secret-two/);
-    await page.context().close();
   } finally {
     await closed.stop();
     rmSync(folder, { recursive: true, force: true });

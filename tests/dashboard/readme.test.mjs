@@ -6,7 +6,7 @@ import { copyFileSync, mkdirSync, statSync } from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { assertCalm, closeBrowser, newPage, screenshot, screenshotPath } from "./support/browser.mjs";
+import { assertCalm, closeBrowser, closePage, newPage, screenshotPath } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 import { fillSweep, trainingRun } from "./support/sweep.mjs";
@@ -39,13 +39,13 @@ test("the pictures of README.md are made, and are small", async () => {
     await page.goto(address);
     await page.locator("svg").first().waitFor();
     assertCalm(page);
-    await screenshot(page, name);
+    await page.screenshot({ path: screenshotPath(name) });
     const bytes = statSync(screenshotPath(name)).size;
     assert.ok(bytes > 10_000 && bytes < MOST_BYTES, `${name}: ${bytes} bytes`);
     if (process.env.UPDATE_PICTURES) {
       mkdirSync("docs/images", { recursive: true });
       copyFileSync(screenshotPath(name), path.join("docs/images", `${name}.png`));
     }
-    await page.context().close();
+    await closePage(page);
   }
 });

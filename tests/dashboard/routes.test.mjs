@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { assertCalm, checkLooks, closeBrowser, newPage } from "./support/browser.mjs";
+import { assertCalm, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -40,7 +40,7 @@ test("a route without a worker comes first and is red; the others follow by name
     const [, pendingA, runningA, , busyA, idleA] = await cells(page, "a100");
     assert.deepEqual([pendingA, runningA, busyA, idleA], ["8", "2", "3", "1"]);
     assertCalm(page);
-    await page.context().close();
+    await closePage(page);
   }
 });
 
@@ -56,7 +56,6 @@ test("numbers lead to the tasks and workers of the route", async () => {
   await page.keyboard.press("Enter");
   await page.getByText("4 of 4 workers").waitFor();
   assert.equal(await page.locator("tr[data-row]").count(), 4);
-  await page.context().close();
 });
 
 test("a route that gets a worker is not red any more, without a reload", async () => {
@@ -71,7 +70,6 @@ test("a route that gets a worker is not red any more, without a reload", async (
   await server.api("DELETE", "/queues/experiments/workers/w_tpu000000001");
   await red.waitFor(LIVE);
   assert.equal(await page.evaluate(() => window.isSamePage), true);
-  await page.context().close();
 });
 
 test("a queue without routes in use teaches what a route is", async () => {
@@ -79,7 +77,6 @@ test("a queue without routes in use teaches what a route is", async () => {
   const page = await newPage();
   await page.goto(`${server.url}/ui/queues/unused/routes`);
   assert.match(await page.locator("pre.command").innerText(), /^taskqueue loop --queue unused --url http\S+ --route gpu -- /);
-  await page.context().close();
 });
 
 test("of many routes the first ones are shown, and one is found by its name", async () => {
@@ -96,7 +93,6 @@ test("of many routes the first ones are shown, and one is found by its name", as
   await page.waitForURL("**/routes?find=-0599");
   assert.equal(await page.locator("tbody tr").count(), 1);
   assertCalm(page);
-  await page.context().close();
 });
 
 test("a queue that is not there is told, and so is one with an impossible name", async () => {

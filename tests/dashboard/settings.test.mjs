@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { assertAccessible, assertCalm, checkLooks, closeBrowser, newPage } from "./support/browser.mjs";
+import { assertAccessible, assertCalm, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
 import { BINARY, Server } from "./support/server.mjs";
 
 const LIVE = { timeout: 90_000 };
@@ -42,7 +42,7 @@ async function signedIn(address, options = {}, token = TOKEN) {
 
 async function close(page) {
   assertCalm(page);
-  await page.context().close();
+  await closePage(page);
 }
 
 function settings(queue) {
@@ -138,7 +138,6 @@ for (const javaScript of [true, false]) {
     if (javaScript) await assertAccessible(page);
     assert.deepEqual(await settings("wrong"), DEFAULT);
     assert.ok(page.problems.every((problem) => problem.includes("422")), page.problems.join());
-    await page.context().close();
   });
 }
 
@@ -187,7 +186,6 @@ test("settings that somebody else has changed meanwhile are not overwritten unse
   await page.locator(".alert.done").waitFor();
   assert.equal((await settings("wrong")).max_running, 5);
   assert.ok(page.problems.every((problem) => problem.includes("409")), page.problems.join());
-  await page.context().close();
 });
 
 test("who may not change settings sees them, and no form; and none is taken from elsewhere", async () => {
@@ -206,11 +204,11 @@ test("who may not change settings sees them, and no form; and none is taken from
   await page.goto(`${server.url}/ui/`);
   assert.equal(await card(page, "looks").locator(".state.paused").textContent(), "paused");
   assert.equal(await card(page, "looks").getByRole("button", { name: /Resume|Pause/ }).count(), 0);
-  await page.context().close();
+  await closePage(page);
   const admin = await signedIn("/ui/");
   const forged = await admin.evaluate(async () => (await fetch("/ui/queues/looks/pause", { method: "POST", body: new URLSearchParams({ form_token: "guessed", paused: "no" }) })).status);
   assert.equal(forged, 403);
-  await admin.context().close();
+  await closePage(admin);
   assert.equal((await settings("looks")).paused, true);
 });
 

@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { assertCalm, checkLooks, closeBrowser, newPage } from "./support/browser.mjs";
+import { assertCalm, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { BINARY, Server } from "./support/server.mjs";
 
@@ -60,7 +60,7 @@ const changes = (page) => page.locator("form[method=post]:not([action='/ui/theme
 
 test("who is not signed in gets the form, and with the token the page that they wanted", async () => {
   for (const javaScript of [true, false]) {
-    const page = await newPage({ javaScript });
+    const page = await newPage({ javaScript, own: true });
     const wanted = `${server.url}/ui/queues/experiments/tasks?filter=${encodeURIComponent("args.lr < 1 and name != \"a&b\"")}`;
     await page.goto(wanted);
     assert.equal(new URL(page.url()).pathname, "/ui/sign-in");
@@ -71,21 +71,20 @@ test("who is not signed in gets the form, and with the token the page that they 
     assert.equal(new URL(page.url()).searchParams.get("filter"), "args.lr < 1 and name != \"a&b\"");
     await page.getByRole("button", { name: "Sign out" }).waitFor();
     assertCalm(page);
-    await page.context().close();
+    await closePage(page);
   }
 });
 
 test("a browser that opens the address of the server gets to the form, and then to the overview", async () => {
-  const page = await newPage();
+  const page = await newPage({ own: true });
   await page.goto(server.url);
   assert.equal(new URL(page.url()).pathname, "/ui/sign-in");
   await signIn(page);
   await page.waitForURL(`${server.url}/ui/`);
-  await page.context().close();
 });
 
 test("the browser keeps a session of twelve hours that no script and no other site gets, and never the token", async () => {
-  const page = await signedIn(TOKEN);
+  const page = await signedIn(TOKEN, { own: true });
   const cookies = await page.context().cookies(`${server.url}/ui/`);
   const session = cookies.find(({ name }) => name === "taskqueue_session");
   assert.deepEqual([session.httpOnly, session.sameSite, session.path], [true, "Strict", "/ui/"]);
@@ -96,12 +95,11 @@ test("the browser keeps a session of twelve hours that no script and no other si
   assert.ok(!JSON.stringify(cookies).includes(TOKEN));
   assert.ok(!server.log.includes(TOKEN) && !server.log.includes(session.value), "the log");
   assert.match(server.log, /path="\/ui\/" status=303/);
-  await page.context().close();
 });
 
 test("a wrong token says so, keeps nothing, and can be corrected", async () => {
   for (const javaScript of [true, false]) {
-    const page = await newPage({ javaScript });
+    const page = await newPage({ javaScript, own: true });
     await page.goto(`${server.url}/ui/system`);
     await signIn(page, "wrong");
     const message = page.getByRole("alert");
@@ -112,28 +110,26 @@ test("a wrong token says so, keeps nothing, and can be corrected", async () => {
     assert.deepEqual(await page.context().cookies(), []);
     await signIn(page);
     await page.waitForURL(`${server.url}/ui/system`);
-    await page.context().close();
+    await closePage(page);
   }
 });
 
 test("a token that cannot read is told what it lacks", async () => {
-  const page = await newPage();
+  const page = await newPage({ own: true });
   await page.goto(`${server.url}/ui/`);
   await signIn(page, tokens.works);
   assert.match(await page.getByRole("alert").innerText(), /does not have the scope read/);
   assert.deepEqual(await page.context().cookies(), []);
-  await page.context().close();
 });
 
 test("who signs out is out, in all tabs of the browser", async () => {
-  const page = await signedIn(TOKEN);
+  const page = await signedIn(TOKEN, { own: true });
   const other = await page.context().newPage();
   await other.goto(`${server.url}/ui/system`);
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.waitForURL(`${server.url}/ui/sign-in`);
   await other.reload();
   assert.equal(new URL(other.url()).pathname, "/ui/sign-in");
-  await page.context().close();
 });
 
 test("a token that may only read shows everything and no button that changes something", async () => {
@@ -147,7 +143,6 @@ test("a token that may only read shows everything and no button that changes som
     assert.equal(await page.getByRole("link", { name: "Submit" }).count(), 0, place);
   }
   assertCalm(page);
-  await page.context().close();
 });
 
 test("a token for one queue shows this one and nothing of the others", async () => {
@@ -160,16 +155,14 @@ test("a token for one queue shows this one and nothing of the others", async () 
   const answer = await page.goto(`${server.url}/ui/queues/finances/tasks`);
   assert.equal(answer.status(), 404);
   await page.getByRole("heading", { name: "There is no such queue" }).waitFor();
-  await page.context().close();
 });
 
 test("a session goes on when the server was restarted", async () => {
-  const page = await signedIn(TOKEN);
+  const page = await signedIn(TOKEN, { own: true });
   await server.restart();
   await page.goto(`${server.url}/ui/system`);
   assert.equal(page.url(), `${server.url}/ui/system`);
   await page.getByRole("button", { name: "Sign out" }).waitFor();
-  await page.context().close();
 });
 
 test("a read-only dashboard has no button that changes something, and one that is off is not there", async () => {
@@ -180,7 +173,7 @@ test("a read-only dashboard has no button that changes something, and one that i
     await page.goto(`${readOnly.url}/ui/${place}`);
     assert.equal(await changes(page).count(), 0, place);
   }
-  await page.context().close();
+  await closePage(page);
   await readOnly.stop();
   const off = await Server.start({ args: ["--dashboard", "off"] });
   for (const place of ["/", "/ui", "/ui/", "/ui/sign-in"]) {
@@ -212,7 +205,7 @@ async function foreignPage(html) {
 test("a link of another site opens the page, with the session that the browser has", async () => {
   const foreign = await foreignPage(`<a href="${server.url}/ui/queues/experiments/workers?x=%22%3E1">look</a>`);
   for (const javaScript of [true, false]) {
-    const page = await signedIn(TOKEN, { javaScript });
+    const page = await signedIn(TOKEN, { javaScript, own: true });
     await page.goto(foreign.url);
     await page.getByText("look").click();
     await page.getByRole("button", { name: "Sign out" }).waitFor();
@@ -221,7 +214,7 @@ test("a link of another site opens the page, with the session that the browser h
     await page.goto(foreign.url);
     await page.getByText("look").click();
     await page.getByLabel("Token").waitFor();
-    await page.context().close();
+    await closePage(page);
   }
   foreign.close();
 });
@@ -230,7 +223,7 @@ test("a foreign page can neither frame ours nor send forms to it", async () => {
   const form = (action, fields) => `<form method="post" action="${server.url}${action}">${fields}<button>${action}</button></form>`;
   const foreign = await foreignPage(`<iframe src="${server.url}/ui/"></iframe>
     ${form("/ui/sign-in", `<input name="token" value="${TOKEN}">`)}${form("/ui/theme", "<input name=theme value=dark>")}${form("/ui/sign-out", "")}`);
-  const page = await signedIn(TOKEN);
+  const page = await signedIn(TOKEN, { own: true });
   await page.goto(foreign.url);
   const [frame] = page.frames().filter((each) => each !== page.mainFrame());
   assert.equal(await frame.locator("body").innerText().catch(() => "").then((text) => text.includes("taskqueue")), false);
@@ -243,7 +236,7 @@ test("a foreign page can neither frame ours nor send forms to it", async () => {
     await page.getByRole("heading", { name: "This did not come from a page of this server" }).waitFor();
   }
   assert.deepEqual(await page.context().cookies(`${server.url}/ui/`), cookies);
-  await page.context().close();
+  await closePage(page);
   foreign.close();
 });
 

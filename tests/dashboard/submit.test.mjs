@@ -2,9 +2,11 @@
 // does.
 
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { assertCalm, assertNoOverflow, checkLooks, closeBrowser, newPage } from "./support/browser.mjs";
+import { assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
 import { Server } from "./support/server.mjs";
 
 let server;
@@ -81,7 +83,6 @@ for (const javaScript of [true, false]) {
     assert.equal(both.length, 2);
     assert.deepEqual(both[0].args, both[1].args);
     assertCalm(page);
-    await page.context().close();
   });
 
   test(`${how} JavaScript a wrong form creates nothing, says where it is wrong and keeps all that was typed`, async () => {
@@ -100,7 +101,6 @@ for (const javaScript of [true, false]) {
     for (const [label, text] of Object.entries(typed)) assert.equal((await page.getByLabel(label).inputValue()).replaceAll("\r\n", "\n"), text);
     assert.equal(await count(), before);
     assertCalm(page);
-    await page.context().close();
   });
 
   test(`${how} JavaScript a sweep shows its number and its first tasks, then creates exactly these, and never twice`, async () => {
@@ -126,7 +126,6 @@ for (const javaScript of [true, false]) {
     await page.getByRole("button", { name: "Create 12 tasks" }).click();
     await page.locator(".alert.done").filter({ hasText: "Created 0 tasks. 12 were there already, the same." }).waitFor();
     assertCalm(page);
-    await page.context().close();
   });
 
   test(`${how} JavaScript lines are checked first, and only the valid ones are created when that is wanted`, async () => {
@@ -154,7 +153,6 @@ for (const javaScript of [true, false]) {
     await page.getByRole("button", { name: "Create 3 tasks" }).click();
     await page.locator(".alert.done").filter({ hasText: "Created 1 task. 2 were there already, the same." }).waitFor();
     assertCalm(page);
-    await page.context().close();
   });
 }
 
@@ -170,7 +168,6 @@ test("args are checked while they are typed, and the command follows", async () 
   assert.equal(await args.getAttribute("aria-invalid"), null);
   assert.equal(await args.inputValue(), '{"lr": 0.5}');
   assertCalm(page);
-  await page.context().close();
 });
 
 test("the command is that of the form, and an example only while the form is empty", async () => {
@@ -193,7 +190,6 @@ test("the command is that of the form, and an example only while the form is emp
   await page.goto(sweepAddress([["x", "1..1000000000"]]));
   await command.getByText("When what is wrong in the form is mended").waitFor();
   assertCalm(page);
-  await page.context().close();
 });
 
 test("a form that is sent several times creates one task, and a changed one asks first", async () => {
@@ -215,7 +211,6 @@ test("a form that is sent several times creates one task, and a changed one asks
   assert.match(text, /&#34;once&#34;: false|&quot;once&quot;: false/, "what was typed is still there");
   assert.doesNotMatch(text, /name="id" value="t_formonce0001"/, "the next try creates another task");
   assert.equal((await named("once")).length, 1);
-  await page.context().close();
 });
 
 test("the builder of a sweep previews while typing, adds rows, and the address is the state", async () => {
@@ -243,8 +238,7 @@ test("the builder of a sweep previews while typing, adds rows, and the address i
   await other.getByRole("button", { name: "Create 24 tasks" }).waitFor();
   assert.equal(await other.getByLabel("Values 2", { exact: true }).inputValue(), "1..3");
   assertCalm(page);
-  await page.context().close();
-  await other.context().close();
+  await closePage(page);
 });
 
 test("a sweep of the command line and the same one here are the same tasks", async () => {
@@ -262,18 +256,16 @@ test("a sweep of the command line and the same one here are the same tasks", asy
   await page.goto(sweepAddress([["shared.lr", "0.1, 0.01"], ["n", "1..3"]], { name: "it's {n}", base: '{"data": "a b"}', routes: "cpu", batch: "b 1" }));
   await page.getByRole("button", { name: "Create 6 tasks" }).click();
   await page.getByRole("status").filter({ hasText: "6 were there already with another definition (routes)" }).waitFor();
-  await page.context().close();
 });
 
 test("a sweep that takes longer than a request goes on by itself and counts exactly", async () => {
   const total = 30_000;
-  const page = await newPage();
+  const page = await newPage({ own: true });
   page.context().setDefaultTimeout(120_000);
   await page.goto(sweepAddress([["long", `1..${total}`]]));
   await page.getByRole("button", { name: "Create 30,000 tasks" }).click();
   await page.locator(".alert.done").filter({ hasText: "Created 30,000 tasks." }).waitFor();
   assert.equal(await count("args.long >= 1"), total);
-  await page.context().close();
 });
 
 test("a sweep goes on where it stopped, with the ids that it would have had", async () => {
@@ -302,7 +294,6 @@ test("a sweep that is too long for an address is previewed and created all the s
   await page.locator(".alert.done").filter({ hasText: "Created 12,000 tasks." }).waitFor();
   assert.equal(await count("args.listed >= 100000"), 12_000);
   assertCalm(page);
-  await page.context().close();
 });
 
 test("a billion combinations and other impossible sweeps are refused at once", async () => {
@@ -336,11 +327,12 @@ test("a file is read into the field, and one that is too large is not", async ()
   await page.getByRole("button", { name: "Create 1,000 tasks" }).click();
   await page.locator(".alert.done").filter({ hasText: "Created 1,000 tasks." }).waitFor();
   assert.equal(await count("args.file >= 0"), 1000);
-  await file.setInputFiles({ name: "large.jsonl", mimeType: "application/jsonl", buffer: Buffer.alloc(9 * 1024 * 1024, "{}\n") });
+  const large = path.join(server.folder, "large.jsonl");
+  writeFileSync(large, Buffer.alloc(9 * 1024 * 1024, "{}\n"));
+  await file.setInputFiles(large);
   await page.locator("#lines-note").filter({ hasText: "larger than 8 MiB" }).waitFor();
   assert.equal(await page.getByLabel("One task per line, as JSON").inputValue(), "");
   assertCalm(page);
-  await page.context().close();
 });
 
 test("lines that changed after the check are shown again before they are created", async () => {
@@ -396,7 +388,6 @@ test("hostile content in a preview neither runs nor breaks the page", async () =
   await page.getByRole("button", { name: "Create 1 task" }).waitFor();
   await assertNoOverflow(page);
   assertCalm(page);
-  await page.context().close();
 });
 
 test("by keyboard alone a task is created", async () => {
@@ -421,7 +412,6 @@ test("by keyboard alone a task is created", async () => {
   await page.locator(".alert.done").waitFor();
   assert.equal((await named("by-keyboard")).length, 1);
   assertCalm(page);
-  await page.context().close();
 });
 
 test("who may not submit sees no page and creates nothing", async () => {

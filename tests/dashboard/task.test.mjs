@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { NARROW, assertCalm, assertNoOverflow, checkLooks, closeBrowser, newPage, screenshot } from "./support/browser.mjs";
+import { NARROW, assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage, screenshot } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -374,11 +374,11 @@ test("hostile content neither runs nor breaks the layout, and the page stays sma
       assert.match(await shown.locator("#args .json").innerText(), /a\\u202eb\\u2066c/);
       await assertNoOverflow(shown);
       assertCalm(shown);
-      await screenshot(shown, `task-hostile-${state}-${viewport ? "narrow" : "wide"}`, { fullPage: true });
+      await screenshot(shown, `task-hostile-${state}-${viewport ? "narrow" : "wide"}`);
       await shown.goto(page(task.id, "/edit"));
       await assertNoOverflow(shown);
       assertCalm(shown);
-      await shown.context().close();
+      await closePage(shown);
     }
   }
   const whole = await (await fetch(page(task.id, "/json/last_error"))).json();
@@ -421,7 +421,7 @@ test("folded parts of JSON stay as the reader left them when the page refreshes"
 
 test("copy buttons copy the id, and an object as it is stored", async () => {
   const { id } = await create(null, `{"args":{"seed":9007199254740993},"routes":["copy"]}`);
-  const shown = await newPage();
+  const shown = await newPage({ own: true });
   await shown.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   // "Copied" stays for a second and a half: until this test says that they are over.
   await shown.clock.install();

@@ -6,7 +6,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 
-import { assertAccessible, assertCalm, assertNoOverflow, checkLooks, closeBrowser, newPage, screenshot } from "./support/browser.mjs";
+import { NARROW, WIDE, assertAccessible, assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage, screenshot } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -16,8 +16,9 @@ const BINARY = path.resolve(process.env.TASKQUEUE_BINARY ?? "target/debug/taskqu
 let server;
 let demo;
 before(async () => {
-  server = await Server.start({ queues: ["experiments", "empty", "many", "acts", "live", "number", "change", "patch", "hostile", "still", "keys", "none"] });
-  demo = await fillDemo(server, { count: 60 });
+  server = await Server.start({ queues: ["experiments", "empty", "many", "acts", "live", "number", "change", "patch", "hostile", "still", "keys", "none", "looks"] });
+  demo = await fillDemo(server);
+  await fillDemo(server, { queue: "looks", count: 30 });
 });
 after(async () => {
   await closeBrowser();
@@ -37,7 +38,7 @@ async function open(address, options) {
 
 async function close(page) {
   assertCalm(page);
-  await page.context().close();
+  await closePage(page);
 }
 
 // Many small tasks at once: `args` makes those of each.
@@ -63,12 +64,14 @@ const rows = (page) => page.locator("[data-row]");
 const tabs = async (page) => (await page.locator(".tabs a").allTextContents()).map((text) => text.trim());
 
 test("the list looks right in every shape and colour", async () => {
-  await checkLooks(list("experiments"), "tasks", (page) => rows(page).first().waitFor());
+  // Rows of each state, more of them than are seen at once, and a next page.
+  const looks = list("looks", { limit: 20 });
+  await checkLooks(looks, "tasks", (page) => rows(page).first().waitFor());
   await checkLooks(list("experiments", { filter: "args.lr <= 0.1 and routes" }), "tasks-wrong-filter");
-  await checkLooks(list("experiments"), "tasks-selected", async (page) => {
+  await checkLooks(looks, "tasks-selected", async (page) => {
     await rows(page).nth(1).locator("input").check();
     await page.locator(".actions").waitFor();
-  });
+  }, ".actions, thead, tr:has(:checked)");
   await checkLooks(`${list("experiments")}/confirm?action=delete&all=1&filter=args.lr%20%3C%200.1`, "tasks-confirm");
   await checkLooks(list("empty"), "tasks-empty");
 });
@@ -123,7 +126,7 @@ test("a wrong filter is marked under its column, with and without JavaScript", a
 });
 
 test("fields are completed and earlier filters come back by the keyboard alone", async () => {
-  const page = await open(list("experiments"));
+  const page = await open(list("looks"), { own: true });
   await Promise.all([page.waitForResponse((answer) => answer.url().endsWith("/fields")), page.keyboard.press("/")]);
   await page.keyboard.type("args.lr < 0.05 and lay");
   await page.getByRole("option", { name: "args.model.layers" }).waitFor();
@@ -346,7 +349,7 @@ test("nothing is done when another number of tasks matches than was agreed to", 
     assert.equal(items.length, 5);
     assert.ok(items.every((task) => task.priority === 0));
     await server.api("DELETE", "/queues/number/tasks/t_onemoretask0");
-    await page.context().close();
+    await closePage(page);
   }
 });
 
@@ -377,7 +380,6 @@ test("priority and routes of many are changed, a wrong value is told, and a sear
   await page.locator(".alert.done", { hasText: "3 tasks cancelled." }).waitFor();
   assert.deepEqual(await statuses("change"), { pending: 2, cancelled: 3 });
   assert.ok(page.problems.every((problem) => problem.includes("422")), page.problems.join());
-  await page.context().close();
 });
 
 test("args of many are changed by a patch, which is kept when it is wrong or another number matches", async () => {
@@ -407,22 +409,22 @@ test("args of many are changed by a patch, which is kept when it is wrong or ano
     const { items } = await server.api("GET", "/queues/patch/tasks?order_by=id&descending=false");
     assert.deepEqual(items[0].args, { n: 0, lr: 0.1, old: true, model: { layers: 12, name: "vit" } });
     assert.deepEqual(items[3].args, { n: 3, lr: javaScript ? 0.5 : 0.25, model: { layers: 24, name: "vit" } });
-    await page.context().close();
+    await closePage(page);
   }
   await checkLooks(`${list("patch")}/confirm?action=args&all=1`, "tasks-confirm-args");
 });
 
 test("wide windows are used, and the age is in sight", async () => {
+  const page = await open(list("experiments"));
   for (const [width, least] of [[1400, 1340], [1900, 1840], [2600, 1840]]) {
-    const page = await open(list("experiments"), { viewport: { width, height: 900 } });
+    await page.setViewportSize({ width, height: 900 });
     const table = await page.locator(".tasks-table").boundingBox();
     assert.ok(table.width >= least && table.width <= 1900, `${table.width} px of ${width}`);
     const age = await rows(page).first().locator("td").last().boundingBox();
     assert.ok(age.x + age.width <= table.x + table.width, "the age is within the table");
     await assertNoOverflow(page);
-    await close(page);
   }
-  const page = await open(list("experiments"));
+  await page.setViewportSize(WIDE);
   const [table, age] = [await page.locator(".tasks-table").boundingBox(), await page.locator("th.of-age").boundingBox()];
   assert.ok(age.x + age.width <= table.x + table.width + 1, "also where the table scrolls");
   await close(page);
@@ -525,12 +527,13 @@ test("hostile names, keys and values neither run nor break the layout nor make t
     const body = await answer.text();
     assert.ok(body.length < 200_000, `${body.length} bytes`);
     assert.ok(!body.includes("<script>alert") && !body.includes("<img src=x"));
-    for (const viewport of [{ width: 1280, height: 900 }, { width: 375, height: 800 }]) {
-      const page = await open(list("hostile", parameters), { viewport });
+    const page = await open(list("hostile", parameters));
+    for (const viewport of [WIDE, NARROW]) {
+      await page.setViewportSize(viewport);
       await assertNoOverflow(page);
       await screenshot(page, `tasks-hostile-${viewport.width}`);
-      await close(page);
     }
+    await close(page);
   }
   const page = await open(list("hostile"));
   await page.locator("summary", { hasText: "Columns" }).click();

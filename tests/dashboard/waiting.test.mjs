@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { NARROW, assertAccessible, assertCalm, assertNoOverflow, checkLooks, closeBrowser, newPage } from "./support/browser.mjs";
+import { NARROW, assertAccessible, assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
 import { Server } from "./support/server.mjs";
 
 const LIVE = { timeout: 90_000 };
@@ -30,7 +30,7 @@ async function open(address, options) {
 
 async function close(page) {
   assertCalm(page);
-  await page.context().close();
+  await closePage(page);
 }
 
 function ahead(seconds) {
@@ -199,7 +199,6 @@ for (const javaScript of [true, false]) {
     const emptied = await get("forms", id);
     for (const field of ["not_before", "timeout_seconds", "retry_delay", "dependencies", "on_dependency_failure"]) assert.equal(emptied[field], undefined, field);
     assert.ok(page.problems.every((problem) => problem.includes("422")), page.problems.join());
-    await page.context().close();
   });
 
   test(`${javaScript ? "with" : "without"} JavaScript new tasks wait as the form says, and a duplicate carries all but the time`, async () => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { assertCalm, assertNoOverflow, checkLooks, closeBrowser, newPage } from "./support/browser.mjs";
+import { assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -50,7 +50,7 @@ test("a worker stands under its host with its task, since when it runs, and what
     assert.equal(await row(page, 1).getByRole("link").getAttribute("href"), `/ui/queues/experiments/tasks/${ids.running[1]}`);
     assert.match((await row(page, 0).innerText()).replace(/\s+/g, " "), /idle a100 – –/);
     assertCalm(page);
-    await page.context().close();
+    await closePage(page);
   }
 });
 
@@ -71,7 +71,6 @@ test("a filter selects workers, its address can be sent, and an error says at wh
   await page.goto(`${server.url}/ui/queues/experiments/workers?filter=${encodeURIComponent('route == "none"')}`);
   await page.getByText("No worker matches.").waitFor();
   assertCalm(page);
-  await page.context().close();
 });
 
 test("a filter that cannot be read looks right, too", async () => {
@@ -89,7 +88,6 @@ test("a worker that becomes busy or leaves is followed without a reload", async 
   await report("idle", null);
   await row(page, 0).getByText("idle").waitFor(LIVE);
   assert.equal(await page.evaluate(() => window.isSamePage), true);
-  await page.context().close();
 });
 
 test("without a worker the page teaches the command that starts one", async () => {
@@ -97,7 +95,6 @@ test("without a worker the page teaches the command that starts one", async () =
   const page = await newPage();
   await page.goto(`${server.url}/ui/queues/idle-queue/workers`);
   assert.match(await page.locator("pre.command").innerText(), /^taskqueue loop --queue idle-queue --url http\S+ -- python train.py --lr %\{lr\}$/);
-  await page.context().close();
 });
 
 test("more workers than fit on a page go on on the next one", async () => {
@@ -120,7 +117,6 @@ test("more workers than fit on a page go on on the next one", async () => {
   assert.equal(await page.locator("tr[data-row]").count(), 100);
   const answer = await page.goto(`${server.url}/ui/queues/many/workers?cursor=forged`);
   assert.equal(answer.status(), 422);
-  await page.context().close();
 });
 
 test("what a hostile worker says is text, short, and breaks nothing", async () => {
@@ -139,6 +135,6 @@ test("what a hostile worker says is text, short, and breaks nothing", async () =
     assert.ok((await page.content()).length < 60_000);
     await assertNoOverflow(page);
     assertCalm(page);
-    await page.context().close();
+    await closePage(page);
   }
 });

@@ -1,38 +1,71 @@
 // A real browser for a test: Debian's Chromium without windows, driven by playwright-core. scripts/install-test-needs installs both.
 
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
+import { afterEach } from "node:test";
 
 const target = path.resolve(process.env.CARGO_TARGET_DIR ?? "target");
 const require = createRequire(path.join(target, "test-needs/node/package.json"));
 const { chromium } = require("playwright-core");
-const AXE = require.resolve("axe-core/axe.min.js");
+const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const SCREENSHOTS = path.join(target, "dashboard-screenshots");
 
 export const WIDE = { width: 1280, height: 900 };
 export const NARROW = { width: 375, height: 800 };
 
 let browser;
+// To open an address in a page that is there costs a quarter of a new page, which is a process of its own. So the pages of tests that
+// are over wait here for others, apart by whether they run scripts.
+const shared = { true: { pages: [] }, false: { pages: [] } };
+const used = new Set();
 
-// A page of its own in the browser that all tests of a file share. Whatever a page logs as an error fails the test that asks
-// (`page.problems`).
-export async function newPage({ viewport = WIDE, javaScript = true } = {}) {
+async function newContext(javaScript) {
   browser ??= await chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell",
     args: ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
   });
-  const context = await browser.newContext({ viewport, colorScheme: "light", javaScriptEnabled: javaScript, reducedMotion: "reduce" });
+  const context = await browser.newContext({ viewport: WIDE, javaScriptEnabled: javaScript, reducedMotion: "reduce" });
   context.setDefaultTimeout(60_000);
   await context.addInitScript(askSoon);
-  const page = await context.newPage();
+  return context;
+}
+
+// A page for the test that runs, without anything that another test has stored. `own` is for tests that are about what a browser keeps
+// or that change its clock or permissions: it is not shared. Whatever a page logs as an error fails the test that asks (`page.problems`).
+export async function newPage({ viewport = WIDE, javaScript = true, own = false } = {}) {
+  const from = own ? { pages: [] } : shared[javaScript];
+  from.context ??= await newContext(javaScript);
+  const page = from.pages.pop() ?? await from.context.newPage();
+  page.waitsIn = own ? null : from.pages;
+  used.add(page);
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(String(error)));
   page.on("console", (message) => { if (message.type() === "error") page.problems.push(message.text()); });
   page.on("dialog", (dialog) => { page.problems.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
+  await Promise.all([page.setViewportSize(viewport), page.emulateMedia({ colorScheme: "light" }), page.mouse.move(-1, -1)]);
   return page;
 }
+
+// A page whose test is over does nothing more, and what was stored by it is gone.
+export async function closePage(page) {
+  used.delete(page);
+  if (!page.waitsIn) return page.context().close();
+  page.removeAllListeners();
+  const isStill = await page.evaluate(() => {
+    globalThis.setTimeout = () => 0;
+    for (let timer = setInterval(() => {}, 1e9); timer > 0; timer -= 1) clearTimeout(timer);
+    stop();
+    localStorage.clear();
+    // To open an address again where it is open keeps what was typed.
+    history.replaceState(null, "", "/");
+  }).then(() => true, () => false);
+  await page.context().clearCookies();
+  if (isStill) page.waitsIn.push(page);
+  else await page.close();
+}
+afterEach(() => Promise.all([...used].map(closePage)));
 
 // A page asks more seldom where pages are slow to make, as it should; on a busy machine tests would wait for minutes. How long a page
 // waits is tested where that is decided (state.rs).
@@ -46,10 +79,9 @@ export async function closeBrowser() {
   browser = undefined;
 }
 
-// Keeps a picture as build output, to be looked at.
-export async function screenshot(page, name, options = {}) {
-  mkdirSync(SCREENSHOTS, { recursive: true });
-  await page.screenshot({ path: screenshotPath(name), ...options });
+// Keeps a picture, to be looked at, when one file of tests is run alone, as it is while its page is changed.
+export async function screenshot(page, name) {
+  if (process.env.TASKQUEUE_PICTURES) await page.screenshot({ path: screenshotPath(name), fullPage: true });
 }
 
 export function screenshotPath(name) {
@@ -60,14 +92,15 @@ export function screenshotPath(name) {
 // same however wide a page is.
 const COLOUR_RULES = { type: "rule", values: ["color-contrast", "link-in-text-block"] };
 
-// No violation of accessibility that is serious or critical.
-export async function assertAccessible(page, rules = {}) {
+// No violation of accessibility that is serious or critical, in the page or in a part of it.
+export async function assertAccessible(page, rules = {}, part = "html") {
   // The page forbids inline scripts; the driver adds this one past that.
-  await page.evaluate(readFileSync(AXE, "utf8"));
-  const options = { resultTypes: ["violations"], preload: false, ...rules };
-  const { violations } = await page.evaluate((options) => globalThis.axe.run(document, options), options);
-  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-  const told = serious.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.map((node) => `${node.target} ${node.html}`).join("\n  ")}`);
+  if (!await page.evaluate(() => globalThis.axe !== undefined)) await page.evaluate(AXE);
+  const told = await page.evaluate(async ([part, rules]) => {
+    const { violations } = await globalThis.axe.run(part, { resultTypes: ["violations"], preload: false, ...rules });
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    return serious.map(({ id, help, nodes }) => `${id}: ${help}\n  ${nodes.map((node) => `${node.target} ${node.html}`).join("\n  ")}`);
+  }, [part, rules]);
   assert.deepEqual(told, []);
 }
 
@@ -83,20 +116,26 @@ export function assertCalm(page) {
 }
 
 // The looks of a page: wide and narrow, light and dark, each without overflow. Wide and narrow it is accessible, and its colours are so
-// in the light and in the dark. Pictures of it are kept when one file of tests is run alone, as it is while its page is changed.
-export async function checkLooks(url, name, prepare = async () => {}) {
+// in the light and in the dark. What is prepared in it is prepared in both shapes; else the page is made narrow, which only its styles
+// see. `part` is what of it is looked at, where the rest is as on another page.
+export async function checkLooks(url, name, prepare, part = "html") {
+  let page;
   for (const [shape, viewport] of [["wide", WIDE], ["narrow", NARROW]]) {
-    const page = await newPage({ viewport });
-    await page.goto(url);
-    await prepare(page);
-    for (const colorScheme of ["light", "dark"]) {
+    if (page && prepare) await closePage(page);
+    if (page && !prepare) await page.setViewportSize(viewport);
+    else {
+      page = await newPage({ viewport });
+      await page.goto(url);
+      await prepare?.(page);
+    }
+    for (const colorScheme of ["dark", "light"]) {
       await page.emulateMedia({ colorScheme });
       await assertNoOverflow(page);
-      if (colorScheme === "light") await assertAccessible(page);
-      else if (shape === "wide") await assertAccessible(page, { runOnly: COLOUR_RULES });
-      if (process.env.TASKQUEUE_PICTURES) await screenshot(page, `${name}-${shape}-${colorScheme}`, { fullPage: true });
+      if (colorScheme === "light") await assertAccessible(page, {}, part);
+      else if (shape === "wide") await assertAccessible(page, { runOnly: COLOUR_RULES }, part);
+      await screenshot(page, `${name}-${shape}-${colorScheme}`);
     }
     assertCalm(page);
-    await page.context().close();
   }
+  await closePage(page);
 }
