@@ -41,6 +41,14 @@ export class Server {
     return text ? JSON.parse(text) : null;
   }
 
+  // A batch; each of its items must have this outcome.
+  async batch(queue, what, body, outcome) {
+    const { items } = await this.api("POST", `/queues/${queue}/tasks/batch/${what}`, body);
+    const other = items.find((item) => item.outcome !== outcome);
+    if (other) throw new Error(`not ${outcome}: ${JSON.stringify(other)}`);
+    return items;
+  }
+
   // Ends the process, as a stop does, or as a crash does with SIGKILL.
   async kill(signal = "SIGTERM") {
     if (this.process.exitCode !== null || this.process.signalCode !== null) return;

@@ -25,26 +25,18 @@ export async function fillSweep(server, count, make = trainingRun, { queue = "ex
   const random = numbers();
   const next = () => random.next().value;
   const runs = Array.from({ length: count }, (_, n) => ({ id: `t_${prefix}${String(n).padStart(12 - prefix.length, "0")}`, ...make(n, next) }));
-  const base = `/queues/${queue}/tasks/batch`;
   for (let from = 0; from < count; from += BATCH) {
     const part = runs.slice(from, from + BATCH);
-    const created = await server.api("POST", `${base}/create`, { tasks: part.map(({ id, name, args, metadata }) => ({ id, name, args, metadata })) });
-    check(created, "created");
+    await server.batch(queue, "create", { tasks: part.map(({ id, name, args, metadata }) => ({ id, name, args, metadata })) }, "created");
     const run_ids = part.map(() => `r_${String(runsSoFar++).padStart(12, "0")}`);
-    const claimed = await server.api("POST", `${base}/claim`, { route: "default", run_ids });
-    check(claimed, "claimed");
+    const claimed = await server.batch(queue, "claim", { route: "default", run_ids }, "claimed");
     const byId = new Map(part.map((run) => [run.id, run]));
-    const reports = claimed.items.map(({ run_id, task }) => {
+    const reports = claimed.map(({ run_id, task }) => {
       const { result } = byId.get(task.id);
       const end = result ? { action: "complete", result } : { action: "fail", retry: false, error: { type: "OutOfMemoryError", message: "out of memory" } };
       return { task_id: task.id, run_id, ...end };
     });
-    check(await server.api("POST", `${base}/report`, { reports }), "done");
+    await server.batch(queue, "report", { reports }, "done");
   }
   return runs.map(({ id }) => id);
-}
-
-function check({ items }, outcome) {
-  const other = items.find((item) => item.outcome !== outcome);
-  if (other) throw new Error(`not ${outcome}: ${JSON.stringify(other)}`);
 }
