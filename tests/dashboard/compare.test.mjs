@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { NARROW, WIDE, assertAccessible, assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage, screenshot } from "./support/browser.mjs";
+import { NARROW, WIDE, assertAccessible, assertCalm, assertNoOverflow, checkLooks, closePage, newPage, screenshot } from "./support/browser.mjs";
 import { Server } from "./support/server.mjs";
 import { fillSweep, trainingRun } from "./support/sweep.mjs";
 
@@ -19,7 +19,6 @@ before(async () => {
   await fillSweep(server, 160, one, { queue: "pages" });
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
 });
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { assertAccessible, assertCalm, closeBrowser, closePage, newPage } from "./support/browser.mjs";
+import { assertAccessible, assertCalm, closePage, newPage } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -13,7 +13,6 @@ before(async () => {
   await fillDemo(server);
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
 });
 

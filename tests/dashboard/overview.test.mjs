@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage, screenshot } from "./support/browser.mjs";
+import { assertCalm, assertNoOverflow, checkLooks, closePage, newPage, screenshot } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -26,7 +26,6 @@ before(async () => {
   }
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
 });
 

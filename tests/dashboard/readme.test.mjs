@@ -6,7 +6,7 @@ import { copyFileSync, mkdirSync, statSync } from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { assertCalm, closeBrowser, closePage, newPage, screenshotPath } from "./support/browser.mjs";
+import { assertCalm, closePage, newPage, screenshotPath } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 import { fillSweep, trainingRun } from "./support/sweep.mjs";
@@ -27,7 +27,6 @@ before(async () => {
   }
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
   await sweeps.stop();
 });

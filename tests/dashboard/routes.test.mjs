@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { assertCalm, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
+import { assertCalm, checkLooks, closePage, newPage } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -19,7 +19,6 @@ before(async () => {
   }
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
 });
 

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { assertAccessible, assertCalm, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
+import { assertAccessible, assertCalm, checkLooks, closePage, newPage } from "./support/browser.mjs";
 import { BINARY, Server } from "./support/server.mjs";
 
 const LIVE = { timeout: 90_000 };
@@ -25,7 +25,6 @@ before(async () => {
   server = await Server.start({ token: TOKEN, args: ["--tokens", file], queues: ["experiments", "other", "retention", "wrong", "looks"] });
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
   rmSync(folder, { recursive: true, force: true });
 });

@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { assertCalm, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
+import { assertCalm, checkLooks, closePage, newPage } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { BINARY, Server } from "./support/server.mjs";
 
@@ -37,7 +37,6 @@ before(async () => {
   await fillDemo(server);
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
   rmSync(folder, { recursive: true, force: true });
 });

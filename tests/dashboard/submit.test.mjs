@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
+import { assertCalm, assertNoOverflow, checkLooks, closePage, newPage } from "./support/browser.mjs";
 import { Server } from "./support/server.mjs";
 
 let server;
@@ -16,7 +16,6 @@ before(async () => {
   submit = `${server.url}/ui/queues/experiments/submit`;
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
 });
 

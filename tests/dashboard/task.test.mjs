@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { NARROW, assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage, screenshot } from "./support/browser.mjs";
+import { NARROW, assertCalm, assertNoOverflow, checkLooks, closePage, newPage, screenshot } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -19,7 +19,6 @@ before(async () => {
   ids = await fillDemo(server);
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
 });
 

@@ -6,7 +6,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 
-import { NARROW, WIDE, assertAccessible, assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage, screenshot } from "./support/browser.mjs";
+import { NARROW, WIDE, assertAccessible, assertCalm, assertNoOverflow, checkLooks, closePage, newPage, screenshot } from "./support/browser.mjs";
 import { fillDemo } from "./support/demo.mjs";
 import { Server } from "./support/server.mjs";
 
@@ -21,7 +21,6 @@ before(async () => {
   await fillDemo(server, { queue: "looks", count: 30 });
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
 });
 

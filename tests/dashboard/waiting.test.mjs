@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { NARROW, assertAccessible, assertCalm, assertNoOverflow, checkLooks, closeBrowser, closePage, newPage } from "./support/browser.mjs";
+import { NARROW, assertAccessible, assertCalm, assertNoOverflow, checkLooks, closePage, newPage } from "./support/browser.mjs";
 import { Server } from "./support/server.mjs";
 
 const LIVE = { timeout: 90_000 };
@@ -14,7 +14,6 @@ before(async () => {
   server = await Server.start({ queues: ["waits", "graph", "forms", "archive", "actions", "paused", "submit"] });
 });
 after(async () => {
-  await closeBrowser();
   await server.stop();
 });
 

@@ -1,10 +1,10 @@
-// A real browser for a test: Debian's Chromium without windows, driven by playwright-core. scripts/install-test-needs installs both.
+// A real browser for tests: Debian's Chromium without windows, driven by playwright-core. scripts/install-test-needs installs both.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
-import { afterEach } from "node:test";
+import { after, afterEach } from "node:test";
 
 const target = path.resolve(process.env.CARGO_TARGET_DIR ?? "target");
 const require = createRequire(path.join(target, "test-needs/node/package.json"));
@@ -66,17 +66,13 @@ export async function closePage(page) {
   else await page.close();
 }
 afterEach(() => Promise.all([...used].map(closePage)));
+after(() => browser?.close());
 
 // A page asks more seldom where pages are slow to make, as it should; on a busy machine tests would wait for minutes. How long a page
 // waits is tested where that is decided (state.rs).
 function askSoon() {
   const soon = () => { if (Number(document.body?.dataset.refresh) > 2) document.body.dataset.refresh = "2"; };
   new MutationObserver(soon).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-refresh"] });
-}
-
-export async function closeBrowser() {
-  await browser?.close();
-  browser = undefined;
 }
 
 // Keeps a picture, to be looked at, when one file of tests is run alone, as it is while its page is changed.
