@@ -115,6 +115,7 @@ test("keys go to pages, show their list, and are left alone while somebody types
   await page.getByRole("dialog", { name: "Keys" }).waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("dialog", { name: "Keys" }).waitFor({ state: "detached" });
+  await page.waitForFunction(() => document.activeElement === document.body);
   await page.keyboard.press("g");
   await page.keyboard.press("q");
   await page.waitForURL("**/tasks");
