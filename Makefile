@@ -19,7 +19,7 @@ help: ## Print this list
 serve: ## Build and start the server on the embedded database (more flags: make serve ARGS="--queue default")
 	cargo run --release --package taskqueue -- serve $(ARGS)
 
-test: ## Install what the tests need where it is missing, then run all of them, about 25 minutes on 2 cores
+test: ## Install what the tests need where it is missing, then run all of them, about 20 minutes on 2 cores
 	scripts/install-test-needs
 	scripts/test
 
