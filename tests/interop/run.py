@@ -49,6 +49,9 @@ class Interop:
         import labtasker.cli  # noqa: F401
 
         with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+            # What is not written yet would be written by both.
+            sys.stdout.flush()
+            sys.stderr.flush()
             child = os.fork()
             if child == 0:
                 self.become_command(argv, output.fileno(), errors.fileno())
@@ -70,13 +73,15 @@ class Interop:
             sys.argv = ["labtasker", *argv]
             runpy.run_module("labtasker", run_name="__main__")
         except SystemExit as ended:
-            code = ended.code or 0
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         except BaseException:
             traceback.print_exc()
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+            try:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                os._exit(code)
 
     def check(self, name: str, steps) -> None:
         try:

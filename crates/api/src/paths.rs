@@ -1,4 +1,4 @@
-//! Every path of the API as a template, in the contract's order; a more special template comes before the general one. The
+//! Every path of the API as a template, by the sections of the contract; a more special template comes before the general one. The
 //! methods are in the route table of the server.
 
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
 //! What the bearer of a named token may do: scopes, patterns of queues, and the one rule that says no. Which endpoint needs
-//! which scope stands beside the route table of the server; tokens themselves are read and compared elsewhere.
+//! which scope stands in the route table of the server; tokens themselves are read and compared elsewhere.
 
 use std::fmt;
 

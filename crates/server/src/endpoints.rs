@@ -1,4 +1,4 @@
-//! The route table, in the contract's order: which scope of a token each endpoint needs (docs/reference/http-api.md §2.3), which errors
+//! The route table, by the sections of the contract: which scope of a token each endpoint needs (docs/reference/http-api.md §2.3), which errors
 //! it may answer, and its handler.
 
 use std::borrow::Cow;
@@ -55,9 +55,9 @@ const OF_RUN_END: &[ErrorCode] =
 const OF_NEW_OUTPUT: &[ErrorCode] =
     &[QueueNotFound, TaskNotFound, StaleRun, InvalidRequest, JsonTooDeep, InvalidTaskId];
 
-/// The route table, for a macro that makes something of each line: method and path of an endpoint, what it needs, and its errors in the
-/// order in which the document names them; then its handler. Errors that every endpoint has are not here, nor statuses that the
-/// description of an operation says more about.
+/// The route table, for a macro that makes something of each line: method and path (a name of `paths`) of an endpoint, what it needs, and
+/// its errors in the order in which the document names them; then its handler, as `router.rs` names it, which calls this macro for it.
+/// Errors that every endpoint has are not here, nor statuses that the description of an operation says more about.
 macro_rules! with_endpoints {
     ($make:ident) => {
         $make! {

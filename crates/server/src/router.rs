@@ -52,7 +52,12 @@ macro_rules! handlers {
 /// Returns every endpoint with its method and path, and the document that describes them.
 fn table() -> (Vec<(Method, &'static str, Endpoint)>, OpenApi) {
     let (mut described, mut listed) = (OpenApiRouter::new(), Vec::new());
-    for ((method, path, ..), (route, endpoint)) in TABLE.iter().zip(with_endpoints!(handlers)) {
+    for ((method, path, ..), (mut route, endpoint)) in TABLE.iter().zip(with_endpoints!(handlers)) {
+        let is_described = |(described, item)| described == path && operations(item).any(|(known, _)| known == *method);
+        debug_assert!(
+            route.1.paths.iter_mut().all(is_described),
+            "{method} {path} names the handler of another endpoint"
+        );
         listed.push((method.clone(), *path, endpoint));
         described = described.routes(route);
     }
@@ -121,7 +126,8 @@ fn tell_length(response: &mut Response) {
     }
 }
 
-/// Returns all routes. For methods of which they are no endpoints, `count` and `claim` are task or worker ids, although invalid ones.
+/// Returns all routes. For methods of which they are no endpoints, `count` and `claim` are task or worker ids, although invalid ones; what
+/// these need is in `endpoints::need_of`.
 pub(crate) fn routes(state: AppState) -> Routes {
     let task = |path| {
         [

@@ -33,7 +33,7 @@ async function newContext(javaScript) {
 }
 
 // A page for the test that runs, without anything that another test has stored. `own` is for tests that are about what a browser keeps
-// or that change its clock or permissions: it is not shared. Whatever a page logs as an error fails the test that asks (`page.problems`).
+// or that change its clock or permissions, or for two users at once: it is not shared. Whatever a page logs as an error fails the test that asks (`page.problems`).
 export async function newPage({ viewport = WIDE, javaScript = true, own = false } = {}) {
   const from = own ? { pages: [] } : shared[javaScript];
   from.context ??= await newContext(javaScript);
@@ -52,7 +52,7 @@ export async function newPage({ viewport = WIDE, javaScript = true, own = false 
 export async function closePage(page) {
   used.delete(page);
   if (!page.waitsIn) return page.context().close();
-  page.removeAllListeners();
+  for (const event of ["pageerror", "console", "dialog", "request", "response"]) page.removeAllListeners(event);
   const isStill = await page.evaluate(() => {
     globalThis.setTimeout = () => 0;
     for (let timer = setInterval(() => {}, 1e9); timer > 0; timer -= 1) clearTimeout(timer);

@@ -43,7 +43,7 @@ pub(crate) async fn unknown_path(request: Request) -> Response {
     answer.into_response()
 }
 
-/// Answers a request for a path that exists, but not for its method. `http_service.rs` completes the answer: only there `Allow` is known.
+/// Answers a request for a page that exists, but not for its method. `pages.rs` completes the answer: only there `Allow` is known.
 pub(crate) async fn other_method(request: Request) -> Response {
     discard(request.into_body());
     StatusCode::METHOD_NOT_ALLOWED.into_response()

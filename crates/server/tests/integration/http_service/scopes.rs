@@ -1,4 +1,4 @@
-//! What tokens with scopes and patterns open: the table beside the route table covers every route, and an answer is 403 exactly when
+//! What tokens with scopes and patterns open: the route table covers every operation, and an answer is 403 exactly when
 //! the table says so.
 
 use proptest::prelude::*;
