@@ -1,5 +1,5 @@
-//! The route table, by the sections of the contract: which scope of a token each endpoint needs (docs/reference/http-api.md §2.3), which errors
-//! it may answer, and its handler.
+//! The route table, by the sections of the contract: which scope of a token each endpoint needs (docs/reference/http-api.md §2.3),
+//! which errors it may answer, and its handler.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -199,11 +199,15 @@ impl Connector {
         Ok(Session::new(self.client(None).await?, self.schema.clone()))
     }
 
-    /// A connection for a writer, and whether the database can name its transactions. A pooler may let a client wait for its first answer.
+    /// A connection for a writer, and whether the database can name its transactions. A pooler may let a client wait for its first
+    /// answer.
     pub(crate) async fn writing_session(&self) -> Result<(Session, bool), ConnectError> {
         let session = self.session().await?.preparing(Arc::clone(&self.unnamed));
         let limit = self.address.connect_timeout();
-        let asked = async { (session.can_name_transactions().await, session.let_client_be_watched().await).0 };
+        let asked = async {
+            session.let_client_be_watched().await;
+            session.can_name_transactions().await
+        };
         let settles = timeout(limit, asked).await.map_err(|_| ConnectError::Timeout(limit))?;
         Ok((session, settles))
     }
